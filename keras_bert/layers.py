@@ -1,0 +1,337 @@
+"""The layers of BERT, in `keras.ops` alone.
+
+Shapes: B batch, T tokens, D hidden_size, F intermediate_size, N heads, K = D / N, V vocab_size, P masked positions,
+C classes.
+"""
+
+import contextlib
+import contextvars
+import math
+
+import keras
+from keras import ops
+
+from keras_bert.config import BertConfig
+
+register = keras.saving.register_keras_serializable("keras_bert")
+
+# What is added to the scores of padding. Far below any score, so that exp gives 0, and far above float32's minimum, so
+# that a score added to it stays finite: a row that is all padding attends evenly and gives no NaN.
+MASKED_SCORE = -1e9
+
+_weights_follow = contextvars.ContextVar("weights_follow", default=False)
+
+
+@contextlib.contextmanager
+def weights_follow():
+    """Lets kernels start as zeros inside the block: drawing bert-base at random takes as long as reading it."""
+    token = _weights_follow.set(True)
+    try:
+        yield
+    finally:
+        _weights_follow.reset(token)
+
+
+@register
+class KernelInitializer(keras.initializers.TruncatedNormal):
+    """BERT's start: a normal distribution cut at two standard deviations; zeros inside `weights_follow()`."""
+
+    def __call__(self, shape, dtype=None):
+        return ops.zeros(shape, dtype) if _weights_follow.get() else super().__call__(shape, dtype)
+
+
+def gelu(x):
+    """Exact gelu. Written out: `keras.ops.gelu` becomes Erfc, which tf2onnx cannot convert."""
+    return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
+
+
+def gelu_tanh(x):
+    """The tanh form of gelu, as Google's TF1 code has it. Source: Hendrycks and Gimpel 2016, section 2."""
+    return 0.5 * x * (1.0 + ops.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
+
+
+ACTIVATION_FUNCTIONS = {"gelu": gelu, "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh, "relu": ops.relu}
+
+
+def dense(units, config, name, dtype):
+    """Gives a dense layer with BERT's start."""
+    return keras.layers.Dense(
+        units, kernel_initializer=KernelInitializer(stddev=config.initializer_range), name=name, dtype=dtype
+    )
+
+
+def as_config(config):
+    """Takes a `BertConfig`, or the dict of one, as it comes from a `.keras` file."""
+    return config if isinstance(config, BertConfig) else BertConfig.from_dict(config, source="the layer's config")
+
+
+@register
+class LayerNorm(keras.layers.Layer):
+    """Layer normalization over the last axis, (..., D) -> (..., D), computed in float32.
+
+    Centre, then divide by the root: the form that ONNX Runtime fuses and that keeps its digits where the mean is large.
+    """
+
+    def __init__(self, eps, **kwargs):
+        super().__init__(**kwargs)
+        self.eps = eps
+
+    def build(self, input_shape):
+        size = input_shape[-1:]
+        self.gamma = self.add_weight(shape=size, initializer="ones", name="gamma")
+        self.beta = self.add_weight(shape=size, initializer="zeros", name="beta")
+
+    def call(self, x):
+        x = ops.cast(x, "float32")
+        centred = x - ops.mean(x, axis=-1, keepdims=True)
+        variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
+        y = centred / ops.sqrt(variance + self.eps)
+        y = y * ops.cast(self.gamma, "float32") + ops.cast(self.beta, "float32")
+        return ops.cast(y, self.compute_dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "eps": self.eps}
+
+
+@register
+class PaddingMask(keras.layers.Layer):
+    """Gives (B, T) int32, 1 at real tokens: `padding_mask` itself, or where the ids are not the pad id."""
+
+    def __init__(self, pad_token_id, **kwargs):
+        super().__init__(**kwargs)
+        self.pad_token_id = pad_token_id
+
+    def call(self, token_ids, padding_mask=None):
+        if padding_mask is None:
+            padding_mask = ops.not_equal(token_ids, self.pad_token_id)
+        return ops.cast(padding_mask, "int32")
+
+    def get_config(self):
+        return {**super().get_config(), "pad_token_id": self.pad_token_id}
+
+
+@register
+class AttentionBias(keras.layers.Layer):
+    """Gives (B, 1, 1, T) float32 to add to the scores: 0 at real tokens, `MASKED_SCORE` at padding."""
+
+    def call(self, mask):
+        bias = (1.0 - ops.cast(mask, "float32")) * MASKED_SCORE
+        return ops.expand_dims(ops.expand_dims(bias, 1), 1)
+
+
+@register
+class Embeddings(keras.layers.Layer):
+    """Adds positions and segments to token vectors (B, T, D), then layer norm and dropout.
+
+    Call arguments:
+        tokens: (B, T, D), the rows of the token embedding.
+        segment_ids: (B, T) int32, or None for zeros.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.config = as_config(config)
+        self.norm = LayerNorm(self.config.layer_norm_eps, name="norm", dtype=self.dtype_policy)
+        self.dropout = keras.layers.Dropout(self.config.hidden_dropout_prob, name="dropout", dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        config, start = self.config, self.config.initializer_range
+        self.position_embeddings = self.add_weight(
+            shape=(config.max_position_embeddings, config.hidden_size),
+            initializer=KernelInitializer(stddev=start),
+            name="position_embeddings",
+        )
+        self.segment_embeddings = self.add_weight(
+            shape=(config.type_vocab_size, config.hidden_size),
+            initializer=KernelInitializer(stddev=start),
+            name="segment_embeddings",
+        )
+        self.norm.build((None, None, config.hidden_size))
+
+    def call(self, tokens, segment_ids=None, training=None):
+        positions = ops.convert_to_tensor(self.position_embeddings)[: ops.shape(tokens)[1]]  # (T, D)
+        segments = ops.convert_to_tensor(self.segment_embeddings)
+        segments = segments[0] if segment_ids is None else ops.take(segments, segment_ids, axis=0)  # (B, T, D)
+        return self.dropout(self.norm(tokens + positions + segments), training=training)
+
+    def compute_output_spec(self, tokens, segment_ids=None, training=None):
+        longest = self.config.max_position_embeddings
+        if tokens.shape[1] is not None and tokens.shape[1] > longest:
+            raise ValueError(f"The texts have {tokens.shape[1]} tokens, the model has {longest} positions.")
+        return keras.KerasTensor(tokens.shape, dtype=self.compute_dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "config": self.config.to_dict()}
+
+
+@register
+class SelfAttention(keras.layers.Layer):
+    """Attention of every token to every real token, in N heads: (B, T, D) -> (B, T, D).
+
+    Source: Vaswani et al. 2017, section 3.2. Differs: the query is scaled, not the scores; softmax is in float32.
+    """
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config = as_config(config)
+        for name in ("query", "key", "value"):
+            setattr(self, name, dense(config.hidden_size, config, name, self.dtype_policy))
+        self.output_dense = dense(config.hidden_size, config, "output", self.dtype_policy)
+        self.dropout = keras.layers.Dropout(
+            config.attention_probs_dropout_prob, name="dropout", dtype=self.dtype_policy
+        )
+
+    def build(self, input_shape):
+        for layer in (self.query, self.key, self.value, self.output_dense):
+            layer.build((None, self.config.hidden_size))
+
+    def call(self, x, bias, training=None):
+        batch, length, hidden = ops.shape(x)[0], ops.shape(x)[1], self.config.hidden_size
+        heads = self.config.num_attention_heads
+        tokens = ops.reshape(x, (-1, hidden))  # (BT, D): each dense is then one matrix product
+
+        def split(y):
+            return ops.reshape(y, (batch, length, heads, hidden // heads))  # (B, T, N, K)
+
+        query = split(self.query(tokens) * (hidden // heads) ** -0.5)
+        query = ops.transpose(query, (0, 2, 1, 3))  # (B, N, T, K)
+        key = ops.transpose(split(self.key(tokens)), (0, 2, 3, 1))  # (B, N, K, T)
+        value = ops.transpose(split(self.value(tokens)), (0, 2, 1, 3))  # (B, N, T, K)
+        scores = ops.cast(ops.matmul(query, key), "float32") + bias  # (B, N, T, T)
+        weights = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
+        context = ops.matmul(self.dropout(weights, training=training), value)  # (B, N, T, K)
+        context = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (-1, hidden))  # (BT, D)
+        return ops.reshape(self.output_dense(context), (batch, length, hidden))
+
+    def compute_output_spec(self, x, bias, training=None):
+        return keras.KerasTensor(x.shape, dtype=self.compute_dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "config": self.config.to_dict()}
+
+
+@register
+class EncoderBlock(keras.layers.Layer):
+    """Self-attention, then feed-forward, (B, T, D) -> (B, T, D); each is followed by dropout, add and layer norm."""
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config = as_config(config)
+        policy, eps = self.dtype_policy, config.layer_norm_eps
+        self.attention = SelfAttention(config, name="attention", dtype=policy)
+        self.attention_norm = LayerNorm(eps, name="attention_norm", dtype=policy)
+        self.intermediate = dense(config.intermediate_size, config, "intermediate", policy)
+        self.output_dense = dense(config.hidden_size, config, "output", policy)
+        self.output_norm = LayerNorm(eps, name="output_norm", dtype=policy)
+        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, name="dropout", dtype=policy)
+
+    def build(self, input_shape):
+        hidden, inner = self.config.hidden_size, self.config.intermediate_size
+        self.attention.build((None, None, hidden))
+        self.intermediate.build((None, hidden))
+        self.output_dense.build((None, inner))
+        for norm in (self.attention_norm, self.output_norm):
+            norm.build((None, None, hidden))
+
+    def call(self, x, bias, training=None):
+        activation = ACTIVATION_FUNCTIONS[self.config.hidden_act]
+        y = self.attention(x, bias, training=training)  # (B, T, D)
+        x = self.attention_norm(x + self.dropout(y, training=training))
+        y = activation(self.intermediate(ops.reshape(x, (-1, self.config.hidden_size))))  # (BT, F)
+        y = ops.reshape(self.output_dense(y), ops.shape(x))  # (B, T, D)
+        return self.output_norm(x + self.dropout(y, training=training))
+
+    def compute_output_spec(self, x, bias, training=None):
+        return keras.KerasTensor(x.shape, dtype=self.compute_dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "config": self.config.to_dict()}
+
+
+@register
+class FirstToken(keras.layers.Layer):
+    """Takes the vector of [CLS]: (B, T, D) -> (B, D)."""
+
+    def call(self, x):
+        return x[:, 0]
+
+
+@register
+class MaskedTransform(keras.layers.Layer):
+    """Gathers the masked positions and makes them ready for the vocabulary: (B, T, D), (B, P) -> (B, P, D)."""
+
+    def __init__(self, config, **kwargs):
+        super().__init__(**kwargs)
+        self.config = config = as_config(config)
+        self.dense = dense(config.hidden_size, config, "dense", self.dtype_policy)
+        self.norm = LayerNorm(config.layer_norm_eps, name="norm", dtype=self.dtype_policy)
+
+    def build(self, *input_shapes):
+        self.dense.build((None, self.config.hidden_size))
+        self.norm.build((None, self.config.hidden_size))
+
+    def call(self, x, positions):
+        batch, length, hidden = ops.shape(x)[0], ops.shape(x)[1], self.config.hidden_size
+        rows = ops.expand_dims(ops.arange(batch, dtype="int32") * length, 1) + positions  # (B, P)
+        y = ops.take(ops.reshape(x, (-1, hidden)), ops.reshape(rows, (-1,)), axis=0)  # (BP, D)
+        y = self.norm(ACTIVATION_FUNCTIONS[self.config.hidden_act](self.dense(y)))
+        return ops.reshape(y, (batch, ops.shape(positions)[1], hidden))
+
+    def compute_output_spec(self, x, positions):
+        return keras.KerasTensor((*positions.shape, x.shape[-1]), dtype=self.compute_dtype)
+
+    def get_config(self):
+        return {**super().get_config(), "config": self.config.to_dict()}
+
+
+@register
+class VocabularyBias(keras.layers.Layer):
+    """Adds a bias per token of the vocabulary, in float32: (B, P, V) -> (B, P, V)."""
+
+    def build(self, input_shape):
+        self.bias = self.add_weight(shape=input_shape[-1:], initializer="zeros", name="bias")
+
+    def call(self, logits):
+        return ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
+
+    def compute_output_spec(self, logits):
+        return keras.KerasTensor(logits.shape, dtype="float32")
+
+
+POOLINGS = ("mean", "cls", "max")
+
+
+@register
+class SentencePooling(keras.layers.Layer):
+    """One vector a text from its token vectors, in float32: (B, T, D), mask (B, T) -> (B, D).
+
+    Args:
+        pooling: "mean" over the real tokens, "cls" for the first one, or "max" over the real tokens.
+        normalize: divide by the L2 norm.
+    """
+
+    def __init__(self, pooling="mean", normalize=True, **kwargs):
+        super().__init__(**kwargs)
+        if pooling not in POOLINGS:
+            raise ValueError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {pooling!r}.")
+        self.pooling = pooling
+        self.normalize = normalize
+
+    def call(self, x, mask):
+        x = ops.cast(x, "float32")
+        mask = ops.expand_dims(ops.cast(mask, "float32"), -1)  # (B, T, 1)
+        if self.pooling == "cls":
+            y = x[:, 0]
+        elif self.pooling == "max":
+            y = ops.max(x * mask + (1.0 - mask) * MASKED_SCORE, axis=1)
+        else:
+            y = ops.sum(x * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1e-9)
+        if self.normalize:
+            y = y / ops.sqrt(ops.maximum(ops.sum(ops.square(y), axis=-1, keepdims=True), 1e-24))
+        return y
+
+    def compute_output_spec(self, x, mask):
+        return keras.KerasTensor((x.shape[0], x.shape[-1]), dtype="float32")
+
+    def get_config(self):
+        return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}
