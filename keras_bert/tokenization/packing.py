@@ -1,0 +1,63 @@
+"""Pieces of one or two texts -> [CLS] a [SEP] b [SEP], truncated and padded.
+
+Written once for NumPy, keras.ops and TensorFlow: `ops` has arange, take, where, minimum, maximum, expand_dims.
+"""
+
+
+def truncated(ops, lengths, pair_lengths, budget):
+    """Shortens the longer text first, then both alike: what `tokenizers` calls longest-first.
+
+    Args:
+        lengths, pair_lengths: (B,) int32 pieces of each text; `pair_lengths` may be None.
+        budget: pieces that both may have together.
+
+    Returns:
+        the two lengths (B,) int32 that stay; the second is None without pairs.
+    """
+    if pair_lengths is None:
+        return ops.minimum(lengths, budget), None
+    shorter, longer = ops.minimum(lengths, pair_lengths), ops.maximum(lengths, pair_lengths)
+    longer = ops.minimum(longer, ops.maximum(shorter, budget - shorter))
+    both = shorter + longer > budget
+    shorter, longer = ops.where(both, budget // 2, shorter), ops.where(both, budget - budget // 2, longer)
+    swapped = lengths > pair_lengths
+    return ops.where(swapped, longer, shorter), ops.where(swapped, shorter, longer)
+
+
+def packed_width(lengths, pair_lengths):
+    """Tokens of each packed row (B,), special ones included."""
+    return lengths + 2 if pair_lengths is None else lengths + pair_lengths + 3
+
+
+def pack(ops, first, second, width, cls_id, sep_id, pad_id):
+    """Packs pieces into rows of `width` tokens.
+
+    Args:
+        first: (ids (N,) int32 with at least one element, starts (B,), lengths (B,)): row b's pieces are
+            ids[starts[b] : starts[b] + lengths[b]]; already truncated, so that every row fits.
+        second: the same for the second texts, or None.
+
+    Returns:
+        {"token_ids", "segment_ids", "padding_mask"} (B, width) int32.
+    """
+    position = ops.expand_dims(ops.arange(width), 0)  # (1, T)
+    first_end = ops.expand_dims(first[2], 1) + 1  # (B, 1) where the first [SEP] stands
+    token_ids = ops.where(position == 0, cls_id, _placed(ops, first, position - 1, sep_id))  # (B, T)
+    end = first_end
+    if second is not None:
+        end = first_end + ops.expand_dims(second[2], 1) + 1
+        from_second = _placed(ops, second, position - first_end - 1, sep_id)
+        token_ids = ops.where(position > first_end, from_second, token_ids)
+    padding_mask = ops.where(position <= end, 1, 0)
+    return {
+        "token_ids": ops.where(position <= end, token_ids, pad_id),
+        "segment_ids": ops.where(position > first_end, padding_mask, 0),
+        "padding_mask": padding_mask,
+    }
+
+
+def _placed(ops, pieces, position, sep_id):
+    ids, starts, lengths = pieces
+    inside = (position >= 0) & (position < ops.expand_dims(lengths, 1))
+    source = ops.where(inside, ops.expand_dims(starts, 1) + position, 0)
+    return ops.where(inside, ops.take(ids, source), sep_id)

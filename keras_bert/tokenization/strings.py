@@ -1,0 +1,236 @@
+"""The string front, which uses TensorFlow: texts -> word pieces with core operations only.
+
+It works in tf.data, in SavedModels and eagerly. Texts of a batch lie end to end in one array, and only positions
+that are still alive are carried on; wordpiece.py is the same program with fixed shapes. Stages: normalize, split, word
+pieces, then pack (packing.py).
+"""
+
+import types
+import typing
+
+import tensorflow as tf
+
+from keras_bert.tokenization.characters import ISOLATED, PAGE, PAGE_BITS, REGULAR
+from keras_bert.tokenization.trie import BOUNDARY, KIND_BITS, MAX_LETTERS, MORE, UNKNOWN
+
+ARRAY_OPS = types.SimpleNamespace(
+    arange=tf.range,
+    take=tf.gather,
+    where=tf.where,
+    minimum=tf.minimum,
+    maximum=tf.maximum,
+    expand_dims=tf.expand_dims,
+    max=tf.reduce_max,
+    pad=tf.pad,
+)
+
+
+class Pieces(typing.NamedTuple):
+    """Word pieces of a batch of texts, end to end.
+
+    Attributes:
+        ids: (P,) int32 token ids.
+        row_splits: (B + 1,) int32; text b has the pieces row_splits[b] up to row_splits[b + 1].
+        starts, ends: (P,) int32 half-open places in the flat code points.
+        words: (P,) int32 number of the piece's word in the batch.
+    """
+
+    ids: tf.Tensor
+    row_splits: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    words: tf.Tensor
+
+
+def code_points_of(texts):
+    """Decodes strings (B,) to flat int32 code points, a line end after each text, and int32 row_splits (B + 1,).
+
+    Bytes that are not UTF-8 become U+FFFD, which normalization drops.
+    """
+    decoded = tf.strings.unicode_decode(tf.strings.join([texts, "\n"]), "UTF-8", errors="replace")
+    return decoded.values, tf.cast(decoded.row_splits, tf.int32)
+
+
+@tf.autograph.experimental.do_not_convert
+def word_pieces(code_points, row_splits, tables, unk_id, allowed=None):
+    """Finds the word pieces of texts that lie end to end.
+
+    Args:
+        code_points: (N,) int32; the last one of each text is a line end.
+        row_splits: (B + 1,) int32.
+        tables: `Tables` of the vocabulary.
+        allowed: `Tables` of the special tokens that count as such in raw text, or None.
+    """
+    entries = tf.gather(tables.entries, _row(code_points, tables.page))
+    if allowed is not None:
+        entries, given, reach = special_tokens(entries, code_points, allowed)
+    entries, source = normalize(entries, code_points, tables)
+    starts, ends, letters = split(entries)
+    symbols = _symbol(tf.gather(entries, starts))
+    starts, ends, ids, words = longest_matches(starts, ends, symbols, letters, tables, unk_id)
+    starts, last = tf.gather(source, starts), tf.gather(source, ends - 1)
+    if allowed is None:
+        ends = last + 1
+    else:
+        ends = last + tf.gather(reach, last)
+        given = tf.gather(given, starts)
+        ids = tf.where(given >= 0, given, ids)
+    return Pieces(ids, tf.searchsorted(starts, row_splits), starts, ends, words)
+
+
+def normalize(entries, code_points, tables):
+    """Drops what cleaning and accent stripping drop; some code points become several.
+
+    Returns:
+        entries (M,) int32, symbol << KIND_BITS | kind; source (M,) int32, the place each comes from.
+    """
+    kept = _where(entries > 0)
+
+    def expanded():
+        more = tf.gather(tables.more, _row(code_points, tables.more_page))  # (N, 2)
+        more = tf.where(tf.expand_dims(entries & MORE, 1) > 0, more, 0)
+        all_entries = tf.reshape(tf.concat([tf.expand_dims(entries, 1), more], 1), [-1])
+        kept = _where(all_entries > 0)
+        return tf.gather(all_entries, kept), kept // 3
+
+    one_each = tf.gather(entries, kept)
+    return tf.cond(tf.reduce_any(one_each & MORE > 0), expanded, lambda: (one_each, kept))
+
+
+def split(entries):
+    """Finds the words: runs of regular characters, and isolated ones by themselves.
+
+    Returns:
+        starts, ends (W,) int32; letters (M + 1,) int32, the symbols of characters that go on a word, else BOUNDARY.
+    """
+    kind = entries & 3
+    regular = tf.equal(kind, REGULAR)
+    goes_on = regular & tf.concat([[False], regular[:-1]], 0)
+    borders = _where(~goes_on)
+    ends = tf.concat([borders, [tf.size(entries)]], 0)[1:]
+    words = _where(tf.gather(kind, borders) >= ISOLATED)
+    letters = tf.where(goes_on, _symbol(entries), BOUNDARY)
+    return tf.gather(borders, words), tf.gather(ends, words), tf.pad(letters, [[0, 1]])
+
+
+def longest_matches(starts, ends, symbols, letters, tables, unk_id):
+    """Cuts all words into pieces at once, one letter a step, always the longest token that fits.
+
+    Every word has a place in the trie. Where the walk ends, the longest match so far is a piece, and the walk begins
+    anew behind it; a word without a match there, or of more than MAX_LETTERS, is one unknown token.
+
+    Args:
+        starts, ends, symbols: (W,) int32 of the words; the symbol is that of the first letter.
+        letters: (M + 1,) int32 from `split`.
+
+    Returns:
+        starts, ends, ids, words: (P,) int32, in the order of the text.
+    """
+    short = _where(ends - starts <= MAX_LETTERS)
+    start = tf.gather(starts, short)
+
+    def walk(state, symbol):
+        word, at, base, piece, end, token = tf.unstack(state, num=6, axis=1)
+        check, next_base, accepted = tf.unstack(tf.gather(tables.trie, base + symbol), num=3, axis=1)
+        walks = tf.equal(check, symbol)
+        hit = walks & (accepted >= 0)
+        end, token = tf.where(hit, at + 1, end), tf.where(hit, accepted, token)
+        done = tf.gather(tf.stack([word, piece, end, token], 1), _where(~walks))
+        at, piece = tf.where(walks, at + 1, end), tf.where(walks, piece, end)
+        base = tf.where(walks, next_base, tables.continuation_base)
+        alive = walks | ((token >= 0) & (tf.gather(letters, end) > BOUNDARY))
+        state = tf.stack([word, at, base, piece, end, tf.where(walks, token, -1)], 1)
+        return tf.gather(state, _where(alive)), done
+
+    def step(number, state, found):
+        state, done = walk(state, tf.gather(letters, state[:, 1]))
+        return number + 1, state, found.write(number, done)
+
+    state = tf.stack([short, start, tf.fill(tf.shape(start), tables.word_base), start, start, -tf.ones_like(start)], 1)
+    state, done = walk(state, tf.gather(symbols, short))
+    found = tf.TensorArray(tf.int32, 1, dynamic_size=True, infer_shape=False, element_shape=[None, 4]).write(0, done)
+    _, _, found = tf.while_loop(
+        lambda number, state, found: tf.size(state) > 0,
+        step,
+        (1, state, found),
+        (tf.TensorShape([]), tf.TensorShape([None, 6]), None),
+        parallel_iterations=1,
+    )
+    word, piece, end, token = tf.unstack(found.concat(), num=4, axis=1)
+    # a hole in a word makes it one [UNK]
+    broken = tf.tensor_scatter_nd_max(
+        tf.cast(ends - starts > MAX_LETTERS, tf.int32), tf.expand_dims(word, 1), tf.cast(token < 0, tf.int32)
+    )
+    whole, unknown = _where(tf.equal(tf.gather(broken, word), 0)), _where(broken > 0)
+    piece = tf.concat([tf.gather(piece, whole), tf.gather(starts, unknown)], 0)
+    columns = tf.concat(
+        [
+            tf.gather(tf.stack([end, token, word], 1), whole),
+            tf.stack([tf.gather(ends, unknown), tf.fill(tf.shape(unknown), unk_id), unknown], 1),
+        ],
+        0,
+    )
+    # put in the order of the text through a map from places to rows
+    row = tf.scatter_nd(tf.expand_dims(piece, 1), tf.range(1, tf.size(piece) + 1), tf.shape(letters))
+    piece = _where(row > 0)
+    end, token, word = tf.unstack(tf.gather(columns, tf.gather(row, piece) - 1), num=3, axis=1)
+    return piece, end, token, word
+
+
+def special_tokens(entries, code_points, allowed):
+    """Finds allowed special tokens in raw text, leftmost and longest first, and makes each an isolated character.
+
+    Returns:
+        entries (N,) int32; given (N,) int32, the token id at the first code point of a special token, else -1;
+        reach (N,) int32, the length there, else 1.
+    """
+    symbols = _symbol(tf.gather(allowed.entries, _row(code_points, allowed.page)))
+    check = tf.gather(allowed.trie[:, 0], allowed.word_base + symbols)
+    starts = _where(tf.equal(check, symbols))
+    symbols = tf.pad(symbols, [[0, allowed.longest]])
+    base, alive = tf.fill(tf.shape(starts), allowed.word_base), tf.fill(tf.shape(starts), True)
+    length, token = tf.zeros_like(starts), -tf.ones_like(starts)
+    for step in range(allowed.longest):
+        symbol = tf.gather(symbols, starts + step)
+        check, next_base, accepted = tf.unstack(tf.gather(allowed.trie, base + symbol), num=3, axis=1)
+        alive &= tf.equal(check, symbol)
+        base = tf.where(alive, next_base, 0)
+        hit = alive & (accepted >= 0)
+        length, token = tf.where(hit, step + 1, length), tf.where(hit, accepted, token)
+    found = _where(length > 0)
+    starts, length, token = (tf.gather(x, found) for x in (starts, length, token))
+    chosen = _where(_on_path(tf.searchsorted(starts, starts + length)))
+    starts, length, token = (tf.gather(x, chosen) for x in (starts, length, token))
+    places, shape = tf.expand_dims(starts, 1), tf.shape(code_points)
+    given = tf.tensor_scatter_nd_update(tf.fill(shape, -1), places, token)
+    reach = tf.tensor_scatter_nd_update(tf.fill(shape, 1), places, length)
+    change = tf.tensor_scatter_nd_add(tf.zeros(shape + 1, tf.int32), places, tf.ones_like(starts))
+    inside = tf.cumsum(tf.tensor_scatter_nd_add(change, places + tf.expand_dims(length, 1), -tf.ones_like(starts)))[:-1]
+    entries = tf.where(given >= 0, UNKNOWN << KIND_BITS | ISOLATED, tf.where(inside > 0, 0, entries))
+    return entries, given, reach
+
+
+def _on_path(jump):
+    """Marks the elements reached from the first by following `jump` (M,), whose values grow and may be M; bool (M,)."""
+    count = tf.size(jump)
+
+    def double(span, jump, reached):
+        landed = tf.scatter_nd(tf.expand_dims(jump, 1), reached, [count + 1])
+        return span * 2, tf.gather(jump, jump), tf.minimum(reached + landed, 1)
+
+    reached = tf.cast(tf.equal(tf.range(count + 1), 0), tf.int32)
+    loop = (1, tf.concat([jump, [count]], 0), reached)
+    shapes = (tf.TensorShape([]), tf.TensorShape([None]), tf.TensorShape([None]))
+    return tf.while_loop(lambda span, *_: span <= count, double, loop, shapes)[2][:-1] > 0
+
+
+def _row(code_points, page):
+    return tf.gather(page, tf.bitwise.right_shift(code_points, PAGE_BITS)) * PAGE + (code_points & PAGE - 1)
+
+
+def _symbol(entries):
+    return tf.bitwise.right_shift(entries, KIND_BITS)
+
+
+def _where(condition):
+    return tf.cast(tf.reshape(tf.where(condition), [-1]), tf.int32)

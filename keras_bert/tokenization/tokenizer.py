@@ -1,0 +1,274 @@
+"""`Tokenizer`: texts -> token ids by BERT's WordPiece, in Python, in TensorFlow graphs and as fixed-shape arrays."""
+
+import dataclasses
+import functools
+import itertools
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.tokenization import strings
+from keras_bert.tokenization.characters import NUM_CODE_POINTS, REGULAR, characters
+from keras_bert.tokenization.packing import pack, packed_width, truncated
+from keras_bert.tokenization.trie import build_tables
+from keras_bert.tokenization.vocabulary import read_vocab
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoding:
+    """One text, or a pair, as tokens with [CLS] and [SEP].
+
+    Attributes:
+        ids, tokens: token ids and their strings.
+        offsets: half-open places in Unicode code points of the text, (0, 0) for [CLS] and [SEP].
+        word_ids: number of the word in its text, None for [CLS] and [SEP].
+        segment_ids: 0 in the first text, 1 in the second.
+    """
+
+    ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    word_ids: list[int | None]
+    segment_ids: list[int]
+
+
+class Tokenizer:
+    """BERT's WordPiece tokenizer by the rules of Hugging Face `tokenizers`.
+
+    Args:
+        vocab: tokens; a token's id is its place. Of equal tokens the last one counts.
+        lowercase: lower-case every character.
+        strip_accents: drop combining marks after canonical decomposition; None means as `lowercase`.
+        tokenize_chinese_chars: make each CJK ideograph a word by itself.
+
+    Raises:
+        ValueError: the vocabulary is empty, or lacks [PAD], [UNK], [CLS] or [SEP].
+    """
+
+    def __init__(self, vocab, lowercase=True, strip_accents=None, tokenize_chinese_chars=True):
+        self.vocab = tuple(vocab)
+        self.lowercase = bool(lowercase)
+        self.strip_accents = None if strip_accents is None else bool(strip_accents)
+        self.tokenize_chinese_chars = bool(tokenize_chinese_chars)
+        missing = [token for token in SPECIAL_TOKENS[:4] if token not in self.token_ids]
+        if missing:
+            raise ValueError(
+                f"The vocabulary must hold [PAD], [UNK], [CLS] and [SEP], got {self.vocab_size} tokens "
+                f"without {', '.join(missing)}."
+            )
+        self.pad_id, self.unk_id, self.cls_id, self.sep_id = (self.token_ids[token] for token in SPECIAL_TOKENS[:4])
+
+    @classmethod
+    def from_vocab(cls, path, lowercase=True, strip_accents=None, tokenize_chinese_chars=True):
+        """Reads vocab.txt; the settings are those of `Tokenizer`."""
+        return cls(read_vocab(path), lowercase, strip_accents, tokenize_chinese_chars)
+
+    @property
+    def vocab_size(self):
+        """Number of rows of the vocabulary."""
+        return len(self.vocab)
+
+    @functools.cached_property
+    def token_ids(self):
+        """Id of every token, a dict; of equal tokens the last one counts."""
+        return {token: row for row, token in enumerate(self.vocab)}
+
+    @property
+    def mask_id(self):
+        """Id of [MASK].
+
+        Raises:
+            ValueError: the vocabulary has none.
+        """
+        if "[MASK]" not in self.token_ids:
+            raise ValueError(f"The vocabulary must hold [MASK] for this, got {self.vocab_size} tokens without it.")
+        return self.token_ids["[MASK]"]
+
+    @property
+    def special_tokens(self):
+        """The special tokens that the vocabulary holds."""
+        return tuple(token for token in SPECIAL_TOKENS if token in self.token_ids)
+
+    @property
+    def special_ids(self):
+        """Their ids."""
+        return tuple(self.token_ids[token] for token in self.special_tokens)
+
+    # Python: lists of str or bytes
+
+    def __call__(self, texts, pairs=None, max_length=512, allowed_special=()):
+        """Makes model inputs of a batch.
+
+        Args:
+            texts, pairs: lists of str (or UTF-8 bytes) of one length; `pairs` may be None.
+            max_length: most tokens of a row, special ones included; longer ones are cut, longest-first.
+            allowed_special: tokens that count as such when written in a text; by default none does.
+
+        Returns:
+            {"token_ids", "segment_ids", "padding_mask"}, NumPy int32 (B, T), T as long as the longest row.
+        """
+        budget = _budget(max_length, pairs)
+        _check_texts(texts, pairs)
+        first = self._pieces(texts, allowed_special)
+        second = None if pairs is None else self._pieces(pairs, allowed_special)
+        features = self._packed(np, first, second, budget)
+        return {name: array.astype("int32") for name, array in features.items()}
+
+    def encode(self, text, pair=None, allowed_special=()):
+        """Tokenizes one text or pair, untruncated, to an `Encoding`."""
+        return self.encode_batch([text], None if pair is None else [pair], allowed_special)[0]
+
+    def encode_batch(self, texts, pairs=None, allowed_special=()):
+        """Tokenizes many texts or pairs, untruncated, to a list of `Encoding`."""
+        _check_texts(texts, pairs)
+        first = self._encoded(texts, allowed_special)
+        second = [None] * len(first) if pairs is None else self._encoded(pairs, allowed_special)
+        return [self._framed(one, two) for one, two in zip(first, second, strict=True)]
+
+    # TensorFlow: tensors of strings
+
+    def strings_to_features(self, texts, pairs=None, max_length=512, allowed_special=()):
+        """Makes model inputs of string tensors (B,), with core TensorFlow operations only.
+
+        Arguments and result are those of calling the tokenizer, as tensors.
+        """
+        budget = _budget(max_length, pairs)
+        with tf.device("CPU:0"):
+            first = self._graph_pieces(*strings.code_points_of(texts), allowed_special)
+            second = None
+            if pairs is not None:
+                second = self._graph_pieces(*strings.code_points_of(pairs), allowed_special)
+            return self._packed(strings.ARRAY_OPS, first, second, budget)
+
+    def strings_to_ragged(self, texts, allowed_special=()):
+        """Token ids of string tensors (B,) without [CLS] and [SEP]: int32 RaggedTensor (B, None)."""
+        with tf.device("CPU:0"):
+            pieces = self._graph_pieces(*strings.code_points_of(texts), allowed_special)
+            return tf.RaggedTensor.from_row_splits(pieces.ids, tf.cast(pieces.row_splits, tf.int64), validate=False)
+
+    # How it is done
+
+    @functools.cached_property
+    def _tables(self):
+        strip_accents = self.lowercase if self.strip_accents is None else self.strip_accents
+        return build_tables(self.vocab, *characters(self.lowercase, strip_accents, self.tokenize_chinese_chars))
+
+    @functools.cached_property
+    def _caches(self):
+        return {}  # by the tuple of allowed special tokens: their tables, and the traced function
+
+    def _special_tables(self, allowed_special):
+        """Tables of special tokens in raw text, where each code point stands for itself."""
+        allowed = self._checked_special(allowed_special)
+        if not allowed:
+            return None
+        key = ("tables", allowed)
+        if key not in self._caches:
+            becomes = np.zeros((NUM_CODE_POINTS, 3), "int32")
+            becomes[:, 0] = np.arange(NUM_CODE_POINTS)
+            tables = build_tables(allowed, becomes, np.full(NUM_CODE_POINTS, REGULAR, "uint8"))
+            ids = np.array([self.token_ids[token] for token in allowed] + [-1], "int32")
+            tables.trie[:, 2] = ids[tables.trie[:, 2]]
+            self._caches[key] = tables
+        return self._caches[key]
+
+    def _checked_special(self, allowed_special):
+        if isinstance(allowed_special, str):
+            raise ValueError(f"`allowed_special` must be a collection of tokens, got the string {allowed_special!r}.")
+        allowed = tuple(sorted(set(allowed_special)))
+        for token in allowed:
+            if token not in self.token_ids:
+                raise ValueError(f"`allowed_special` must hold tokens of the vocabulary, got {token!r}.")
+            if not token.strip() or "\n" in token or token.startswith("##"):
+                raise ValueError(f"`allowed_special` must hold words, got {token!r}.")
+        return allowed
+
+    def _graph_pieces(self, code_points, row_splits, allowed_special):
+        allowed = self._special_tables(allowed_special)
+        return strings.word_pieces(code_points, row_splits, self._tables, self.unk_id, allowed)
+
+    def _pieces(self, texts, allowed_special):
+        """Pieces of a list of texts as NumPy arrays, by a function that is traced once."""
+        key = ("function", self._checked_special(allowed_special))
+        if key not in self._caches:
+            flat = tf.TensorSpec([None], tf.int32)
+            self._caches[key] = tf.function(
+                lambda code_points, splits: self._graph_pieces(code_points, splits, key[1]),
+                [flat, flat],
+                autograph=False,
+            )
+        with tf.device("CPU:0"):
+            pieces = self._caches[key](*_flat_code_points(texts))
+        return strings.Pieces(*(tensor.numpy() for tensor in pieces))
+
+    def _packed(self, ops, first, second, budget):
+        """Truncates and packs `Pieces`; `ops` is NumPy or strings.ARRAY_OPS."""
+        pairs = first if second is None else second
+        lengths = first.row_splits[1:] - first.row_splits[:-1]
+        pair_lengths = None if second is None else second.row_splits[1:] - second.row_splits[:-1]
+        lengths, pair_lengths = truncated(ops, lengths, pair_lengths, budget)
+        width = ops.max(ops.pad(packed_width(lengths, pair_lengths), [[0, 1]]))
+        first = (ops.pad(first.ids, [[0, 1]]), first.row_splits[:-1], lengths)
+        if second is not None:
+            second = (ops.pad(pairs.ids, [[0, 1]]), pairs.row_splits[:-1], pair_lengths)
+        return pack(ops, first, second, width, self.cls_id, self.sep_id, self.pad_id)
+
+    def _encoded(self, texts, allowed_special):
+        """Per text: lists of ids, offsets and word numbers."""
+        pieces = self._pieces(texts, allowed_special)
+        splits = pieces.row_splits.tolist()
+        text_starts = np.cumsum([0] + [len(text) + 1 for text in _decoded(texts)])
+        rows = []
+        for row, (start, end) in enumerate(itertools.pairwise(splits)):
+            starts, ends = (x[start:end] - text_starts[row] for x in (pieces.starts, pieces.ends))
+            words = pieces.words[start:end]
+            offsets = list(zip(starts.tolist(), ends.tolist(), strict=True))
+            rows.append((pieces.ids[start:end].tolist(), offsets, (words - words[:1]).tolist()))
+        return rows
+
+    def _framed(self, first, second=None):
+        """Puts [CLS] and [SEP] round one or two texts."""
+        ids, offsets, words = [self.cls_id], [(0, 0)], [None]
+        segment_ids = [0]
+        for segment, part in enumerate((first, second)):
+            if part is not None:
+                ids += [*part[0], self.sep_id]
+                offsets += [*part[1], (0, 0)]
+                words += [*part[2], None]
+                segment_ids += [segment] * (len(part[0]) + 1)
+        return Encoding(ids, [self.vocab[i] for i in ids], offsets, words, segment_ids)
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name not in ("_tables", "_caches")}
+
+
+def _budget(max_length, pairs):
+    special = 2 if pairs is None else 3
+    if max_length < special:
+        raise ValueError(f"`max_length` must be at least {special}, for [CLS] and [SEP], got {max_length}.")
+    return max_length - special
+
+
+def _check_texts(texts, pairs):
+    for name, values in (("texts", texts), ("pairs", pairs)):
+        if isinstance(values, (str, bytes)):
+            raise ValueError(f"`{name}` must be a list of strings, got one string.")
+        for value in () if values is None else values:
+            if not isinstance(value, (str, bytes)):
+                raise ValueError(f"`{name}` must hold strings, got {type(value).__name__}.")
+    if pairs is not None and len(texts) != len(pairs):
+        raise ValueError(f"`texts` and `pairs` must have equal lengths, got {len(texts)} and {len(pairs)}.")
+
+
+def _decoded(texts):
+    return [text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in texts]
+
+
+def _flat_code_points(texts):
+    """Code points of all texts, a line end after each: int32 (N,) and row_splits (B + 1,)."""
+    texts = _decoded(texts)
+    joined = "".join(f"{text}\n" for text in texts).encode("utf-32-le", "surrogatepass")
+    splits = np.cumsum([0] + [len(text) + 1 for text in texts], dtype="int32")
+    return np.frombuffer(joined, "int32"), splits

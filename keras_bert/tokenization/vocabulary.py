@@ -1,0 +1,41 @@
+"""Reading and writing vocab.txt, where a token's id is its line number."""
+
+from pathlib import Path
+
+from keras_bert.files import replace_file
+
+
+def read_vocab(path):
+    """Reads a vocabulary file without losing or shifting a row.
+
+    Lines end at LF or CRLF only: U+2028, U+0085 and blanks are tokens or parts of them. Blank and repeated lines keep
+    their row. One byte order mark at the start is removed.
+
+    Returns:
+        tuple of str, one a line.
+
+    Raises:
+        ValueError: the file is empty or not UTF-8.
+    """
+    data = Path(path).read_bytes()
+    try:
+        text = data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"{path} must be UTF-8, got byte 0x{data[error.start]:02x} in line {line}.") from None
+    if not text:
+        raise ValueError(f"{path} must hold one token a line, got an empty file.")
+    return tuple(line.removesuffix("\r") for line in text.removesuffix("\n").split("\n"))
+
+
+def write_vocab(vocab, path):
+    """Writes one token a line, each ended by LF, so that `read_vocab` gives the same rows.
+
+    Raises:
+        ValueError: a token holds a line feed, or ends in a carriage return.
+    """
+    for row, token in enumerate(vocab):
+        if "\n" in token or token.endswith("\r"):
+            raise ValueError(f"A token of vocab.txt must not hold a line end, got {token!r} in row {row}.")
+    with replace_file(path) as temporary:
+        temporary.write_bytes("".join(f"{token}\n" for token in vocab).encode("utf-8"))
