@@ -1,1 +1,21 @@
 """BERT for Keras 3 and TensorFlow: any checkpoint or raw text in, one self-contained, proven artifact out."""
+
+from keras_bert.bundle import Bundle, create, load, predict, save
+from keras_bert.config import BertConfig
+from keras_bert.encoder import build_encoder
+from keras_bert.heads import HEADS
+from keras_bert.tokenization.tokenizer import Tokenizer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "HEADS",
+    "BertConfig",
+    "Bundle",
+    "Tokenizer",
+    "build_encoder",
+    "create",
+    "load",
+    "predict",
+    "save",
+]
