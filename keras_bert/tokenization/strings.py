@@ -5,6 +5,7 @@ that are still alive are carried on; wordpiece.py is the same program with fixed
 pieces, then pack (packing.py).
 """
 
+import dataclasses
 import types
 import typing
 
@@ -22,6 +23,7 @@ ARRAY_OPS = types.SimpleNamespace(
     expand_dims=tf.expand_dims,
     max=tf.reduce_max,
     pad=tf.pad,
+    split=tf.split,
 )
 
 
@@ -61,6 +63,7 @@ def word_pieces(code_points, row_splits, tables, unk_id, allowed=None):
         tables: `Tables` of the vocabulary.
         allowed: `Tables` of the special tokens that count as such in raw text, or None.
     """
+    tables = _constants(tables)
     entries = tf.gather(tables.entries, _row(code_points, tables.page))
     if allowed is not None:
         entries, given, reach = special_tokens(entries, code_points, allowed)
@@ -222,6 +225,12 @@ def _on_path(jump):
     loop = (1, tf.concat([jump, [count]], 0), reached)
     shapes = (tf.TensorShape([]), tf.TensorShape([None]), tf.TensorShape([None]))
     return tf.while_loop(lambda span, *_: span <= count, double, loop, shapes)[2][:-1] > 0
+
+
+def _constants(tables):
+    """The arrays as tensors, made once here and not again in each loop that uses them."""
+    arrays = {name: value for name, value in vars(tables).items() if not isinstance(value, int)}
+    return dataclasses.replace(tables, **{name: tf.constant(value) for name, value in arrays.items()})
 
 
 def _row(code_points, page):

@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from keras_bert.tokenization import strings
 from keras_bert.tokenization.characters import NUM_CODE_POINTS, REGULAR, characters
+from keras_bert.tokenization.decoding import join_tokens
+from keras_bert.tokenization.folder import read_folder, write_folder
 from keras_bert.tokenization.packing import pack, packed_width, truncated
 from keras_bert.tokenization.trie import build_tables
 from keras_bert.tokenization.vocabulary import read_vocab
@@ -65,6 +67,28 @@ class Tokenizer:
         """Reads vocab.txt; the settings are those of `Tokenizer`."""
         return cls(read_vocab(path), lowercase, strip_accents, tokenize_chinese_chars)
 
+    @classmethod
+    def from_folder(cls, folder):
+        """Reads vocab.txt or tokenizer.json, with the settings of tokenizer_config.json or tokenizer.json.
+
+        Raises:
+            ValueError: there is no vocabulary, or the files describe another kind of tokenizer.
+        """
+        return cls(**read_folder(folder))
+
+    def save(self, folder):
+        """Writes vocab.txt, tokenizer_config.json and tokenizer.json, which `transformers` opens with equal ids."""
+        write_folder(self, folder)
+
+    def get_config(self):
+        """The arguments that make this tokenizer, as plain values."""
+        return {
+            "vocab": list(self.vocab),
+            "lowercase": self.lowercase,
+            "strip_accents": self.strip_accents,
+            "tokenize_chinese_chars": self.tokenize_chinese_chars,
+        }
+
     @property
     def vocab_size(self):
         """Number of rows of the vocabulary."""
@@ -110,10 +134,8 @@ class Tokenizer:
             {"token_ids", "segment_ids", "padding_mask"}, NumPy int32 (B, T), T as long as the longest row.
         """
         budget = _budget(max_length, pairs)
-        _check_texts(texts, pairs)
-        first = self._pieces(texts, allowed_special)
-        second = None if pairs is None else self._pieces(pairs, allowed_special)
-        features = self._packed(np, first, second, budget)
+        pieces = self._pieces(_checked_texts(texts, pairs), allowed_special)
+        features = self._packed(np, pieces, pairs is not None, budget)
         return {name: array.astype("int32") for name, array in features.items()}
 
     def encode(self, text, pair=None, allowed_special=()):
@@ -122,10 +144,23 @@ class Tokenizer:
 
     def encode_batch(self, texts, pairs=None, allowed_special=()):
         """Tokenizes many texts or pairs, untruncated, to a list of `Encoding`."""
-        _check_texts(texts, pairs)
-        first = self._encoded(texts, allowed_special)
-        second = [None] * len(first) if pairs is None else self._encoded(pairs, allowed_special)
-        return [self._framed(one, two) for one, two in zip(first, second, strict=True)]
+        rows = self._encoded(_checked_texts(texts, pairs), allowed_special)
+        if pairs is None:
+            return [self._framed(row) for row in rows]
+        return [self._framed(*both) for both in zip(rows[: len(texts)], rows[len(texts) :], strict=True)]
+
+    def decode(self, ids, skip_special_tokens=True):
+        """Text of token ids, without blanks between Chinese characters and before closing punctuation.
+
+        Raises:
+            ValueError: an id is outside the vocabulary.
+        """
+        ids = [int(i) for i in ids]
+        outside = [i for i in ids if not 0 <= i < self.vocab_size]
+        if outside:
+            raise ValueError(f"`ids` must be at least 0 and below {self.vocab_size}, got {outside[0]}.")
+        skipped = {i for i in self.special_ids if i != self.unk_id} if skip_special_tokens else ()
+        return join_tokens(self.vocab[i] for i in ids if i not in skipped)
 
     # TensorFlow: tensors of strings
 
@@ -136,11 +171,9 @@ class Tokenizer:
         """
         budget = _budget(max_length, pairs)
         with tf.device("CPU:0"):
-            first = self._graph_pieces(*strings.code_points_of(texts), allowed_special)
-            second = None
-            if pairs is not None:
-                second = self._graph_pieces(*strings.code_points_of(pairs), allowed_special)
-            return self._packed(strings.ARRAY_OPS, first, second, budget)
+            texts = texts if pairs is None else tf.concat([texts, pairs], 0)
+            pieces = self._graph_pieces(*strings.code_points_of(texts), allowed_special)
+            return self._packed(strings.ARRAY_OPS, pieces, pairs is not None, budget)
 
     def strings_to_ragged(self, texts, allowed_special=()):
         """Token ids of string tensors (B,) without [CLS] and [SEP]: int32 RaggedTensor (B, None)."""
@@ -203,17 +236,17 @@ class Tokenizer:
             pieces = self._caches[key](*_flat_code_points(texts))
         return strings.Pieces(*(tensor.numpy() for tensor in pieces))
 
-    def _packed(self, ops, first, second, budget):
-        """Truncates and packs `Pieces`; `ops` is NumPy or strings.ARRAY_OPS."""
-        pairs = first if second is None else second
-        lengths = first.row_splits[1:] - first.row_splits[:-1]
-        pair_lengths = None if second is None else second.row_splits[1:] - second.row_splits[:-1]
-        lengths, pair_lengths = truncated(ops, lengths, pair_lengths, budget)
+    def _packed(self, ops, pieces, paired, budget):
+        """Truncates and packs `Pieces`, the second texts after the first; `ops` is NumPy or strings.ARRAY_OPS."""
+        starts, lengths, seconds = pieces.row_splits[:-1], pieces.row_splits[1:] - pieces.row_splits[:-1], (None, None)
+        if paired:
+            starts, seconds = ops.split(starts, 2)[0], (ops.split(starts, 2)[1], ops.split(lengths, 2)[1])
+            lengths = ops.split(lengths, 2)[0]
+        lengths, pair_lengths = truncated(ops, lengths, seconds[1], budget)
         width = ops.max(ops.pad(packed_width(lengths, pair_lengths), [[0, 1]]))
-        first = (ops.pad(first.ids, [[0, 1]]), first.row_splits[:-1], lengths)
-        if second is not None:
-            second = (ops.pad(pairs.ids, [[0, 1]]), pairs.row_splits[:-1], pair_lengths)
-        return pack(ops, first, second, width, self.cls_id, self.sep_id, self.pad_id)
+        ids = ops.pad(pieces.ids, [[0, 1]])
+        second = (ids, seconds[0], pair_lengths) if paired else None
+        return pack(ops, (ids, starts, lengths), second, width, self.cls_id, self.sep_id, self.pad_id)
 
     def _encoded(self, texts, allowed_special):
         """Per text: lists of ids, offsets and word numbers."""
@@ -251,15 +284,19 @@ def _budget(max_length, pairs):
     return max_length - special
 
 
-def _check_texts(texts, pairs):
+def _checked_texts(texts, pairs):
+    """All texts in one list, the second ones of pairs after the first ones."""
     for name, values in (("texts", texts), ("pairs", pairs)):
         if isinstance(values, (str, bytes)):
             raise ValueError(f"`{name}` must be a list of strings, got one string.")
         for value in () if values is None else values:
             if not isinstance(value, (str, bytes)):
                 raise ValueError(f"`{name}` must hold strings, got {type(value).__name__}.")
-    if pairs is not None and len(texts) != len(pairs):
+    if pairs is None:
+        return list(texts)
+    if len(texts) != len(pairs):
         raise ValueError(f"`texts` and `pairs` must have equal lengths, got {len(texts)} and {len(pairs)}.")
+    return [*texts, *pairs]
 
 
 def _decoded(texts):

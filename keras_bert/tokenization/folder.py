@@ -1,0 +1,141 @@
+"""A tokenizer's files in Hugging Face's layout: vocab.txt, tokenizer_config.json, tokenizer.json."""
+
+import json
+from pathlib import Path
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+from keras_bert.files import replace_file
+from keras_bert.tokenization.trie import MAX_LETTERS
+from keras_bert.tokenization.vocabulary import read_vocab, write_vocab
+
+SPECIAL_NAMES = {  # as tokenizer_config.json calls them
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
+CLASSES = ("Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "PreTrained")
+SETTINGS = {"lowercase": "do_lower_case", "strip_accents": "strip_accents"} | {
+    "tokenize_chinese_chars": "tokenize_chinese_chars"
+}
+
+
+def read_folder(folder):
+    """Reads what a tokenizer is made of; tokenizer_config.json wins over tokenizer.json, as in `transformers`.
+
+    Returns:
+        dict of the arguments of `Tokenizer`.
+
+    Raises:
+        ValueError: there is no vocabulary, or the files describe another kind of tokenizer.
+    """
+    folder = Path(folder)
+    config, described = (_read_json(folder / name) for name in ("tokenizer_config.json", "tokenizer.json"))
+    _check_config(config)
+    _check_description(described)
+    model, normalizer = described.get("model") or {}, described.get("normalizer") or {}
+    rows = model.get("vocab", {})
+    if (folder / "vocab.txt").is_file():
+        vocab = read_vocab(folder / "vocab.txt")
+    elif rows:
+        tokens = {row: token for token, row in rows.items()}
+        vocab = tuple(tokens.get(row, "") for row in range(max(tokens) + 1))
+    else:
+        raise ValueError(f"{folder} must hold vocab.txt or tokenizer.json, got neither.")
+    ids = {token: row for row, token in enumerate(vocab)}
+    differing = [token for token, row in rows.items() if ids.get(token, row) != row]
+    if differing:
+        raise ValueError(f"vocab.txt and tokenizer.json in {folder} must agree, got two ids for {differing[0]!r}.")
+    added = [token["content"] for token in described.get("added_tokens", []) if token["content"] not in ids]
+    if added:
+        raise ValueError(f"tokenizer.json adds tokens that the vocabulary does not hold: {added}. Put them into it.")
+    found = {
+        "lowercase": normalizer.get("lowercase", True),
+        "strip_accents": normalizer.get("strip_accents"),
+        "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
+    }
+    return {"vocab": vocab} | {name: config.get(SETTINGS[name], value) for name, value in found.items()}
+
+
+def write_folder(tokenizer, folder):
+    """Writes the three files; `transformers` and `tokenizers` open them and give equal ids."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    config = {"tokenizer_class": "BertTokenizer"}
+    config |= {key: getattr(tokenizer, name) for name, key in SETTINGS.items()}
+    config |= {name: token for name, token in SPECIAL_NAMES.items() if token in tokenizer.special_tokens}
+    write_vocab(tokenizer.vocab, folder / "vocab.txt")
+    for name, content in (
+        ("tokenizer_config.json", json.dumps(config, indent=2)),
+        ("tokenizer.json", as_tokenizers(tokenizer).to_str(pretty=True)),
+    ):
+        with replace_file(folder / name) as temporary:
+            temporary.write_text(content + "\n", encoding="utf-8")
+
+
+def as_tokenizers(tokenizer):
+    """The same tokenizer as an object of the `tokenizers` library."""
+    model = models.WordPiece(tokenizer.token_ids, unk_token="[UNK]", max_input_chars_per_word=MAX_LETTERS)
+    twin = tokenizers.Tokenizer(model)
+    twin.normalizer = normalizers.BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=tokenizer.tokenize_chinese_chars,
+        strip_accents=tokenizer.strip_accents,
+        lowercase=tokenizer.lowercase,
+    )
+    twin.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    twin.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", tokenizer.cls_id), ("[SEP]", tokenizer.sep_id)],
+    )
+    twin.decoder = decoders.WordPiece()
+    twin.add_special_tokens([tokenizers.AddedToken(token, normalized=False) for token in tokenizer.special_tokens])
+    return twin
+
+
+def _read_json(path):
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} must be JSON in UTF-8: {error}.") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {type(content).__name__}.")
+    return content
+
+
+def _check_config(config):
+    name = config.get("tokenizer_class") or "BertTokenizer"
+    if name.removesuffix("Fast") not in [f"{known}Tokenizer" for known in CLASSES]:
+        raise ValueError(f"tokenizer_config.json must describe a BertTokenizer, got `tokenizer_class` {name}.")
+    for key, token in SPECIAL_NAMES.items():
+        value = config.get(key) or token
+        value = value["content"] if isinstance(value, dict) else value
+        if value != token:
+            raise ValueError(f"`{key}` in tokenizer_config.json must be {token}, got {value}.")
+    if config.get("never_split"):
+        raise ValueError(f"`never_split` in tokenizer_config.json must be empty, got {config['never_split']}.")
+    if config.get("do_basic_tokenize", True) is not True:
+        raise ValueError("`do_basic_tokenize` in tokenizer_config.json must be true, got false.")
+
+
+def _check_description(described):
+    if not described:
+        return
+    model = described.get("model") or {}
+    for part, kind, got in (
+        ("model", "WordPiece", model.get("type", "WordPiece" if "max_input_chars_per_word" in model else None)),
+        ("normalizer", "BertNormalizer", (described.get("normalizer") or {}).get("type")),
+        ("pre_tokenizer", "BertPreTokenizer", (described.get("pre_tokenizer") or {}).get("type")),
+        ("continuing_subword_prefix", "##", model.get("continuing_subword_prefix", "##")),
+        ("max_input_chars_per_word", MAX_LETTERS, model.get("max_input_chars_per_word", MAX_LETTERS)),
+        ("unk_token", "[UNK]", model.get("unk_token", "[UNK]")),
+        ("clean_text", True, (described.get("normalizer") or {}).get("clean_text", True)),
+    ):
+        if got != kind:
+            raise ValueError(f"`{part}` in tokenizer.json must be {kind}, got {got}.")
