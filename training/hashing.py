@@ -33,14 +33,19 @@ def mix(bits):
     return bits ^ tf.bitwise.right_shift(bits, tf.constant(16, tf.uint32))
 
 
-def example_key(seed, epoch, example_index, stream):
-    """One uint32 an example for one of `STREAMS`; the arguments are int64, scalars or (B,)."""
+def example_key(seed, epoch, example_index):
+    """One uint32 an example; the arguments are int64, scalars or (B,)."""
     key = tf.constant(0, tf.uint32)
     for number in (seed, epoch, example_index):
         number = tf.cast(number, tf.int64)
         for half in (number, tf.bitwise.right_shift(number, tf.constant(32, tf.int64))):
             key = draw(key, tf.bitwise.bitwise_and(half, tf.constant(0xFFFFFFFF, tf.int64)))
-    return draw(key, STREAMS.index(stream))  # last, so that the streams share the work before
+    return key
+
+
+def stream(key, use):
+    """The example's key for one of `STREAMS`."""
+    return draw(key, STREAMS.index(use))
 
 
 def draw(key, counter):
@@ -70,21 +75,24 @@ def permute(position, count, seed, epoch):
     """
     bits = max(2, (count - 1).bit_length())
     low_bits = bits // 2
-    key = example_key(seed, epoch, 0, "order")
+    key = stream(example_key(seed, epoch, 0), "order")
+    turn_keys = [draw(key, turn) for turn in range(4)]
 
     def walk(number):
         left_bits, right_bits = bits - low_bits, low_bits
-        for turn in range(6):
+        for turn_key in turn_keys:
             left = tf.bitwise.right_shift(number, tf.cast(right_bits, tf.int64))
             right = tf.bitwise.bitwise_and(number, tf.constant((1 << right_bits) - 1, tf.int64))
-            scrambled = tf.cast(draw(draw(key, turn), right), tf.int64)
+            scrambled = tf.cast(draw(turn_key, right), tf.int64)
             left = left ^ tf.bitwise.bitwise_and(scrambled, tf.constant((1 << left_bits) - 1, tf.int64))
             number = tf.bitwise.left_shift(right, tf.cast(left_bits, tf.int64)) + left
             left_bits, right_bits = right_bits, left_bits
         return number
 
-    def step(number):
-        return (tf.where(number < count, number, walk(number)),)
+    def step(number, inside):
+        number = tf.where(inside, number, walk(number))
+        return number, number < count
 
-    first = walk(tf.cast(position, tf.int64))
-    return tf.while_loop(lambda number: tf.reduce_any(number >= count), step, (first,))[0]
+    number = tf.cast(position, tf.int64)
+    outside = tf.zeros_like(number, tf.bool)
+    return tf.while_loop(lambda _, inside: ~tf.reduce_all(inside), step, (number, outside))[0]

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.training.hashing import below, draw, example_key
+from keras_bert.training.hashing import below, draw, example_key, stream
 
 MASKED, RANDOM = 0.8, 0.1  # of the chosen tokens; the rest stays as it is
 
@@ -45,13 +45,13 @@ def mask_tokens(features, *, maskable, mask_id, max_predictions, seed, epoch, ra
     never special.
     """
     check_masking(features, rate, max_predictions)
-    token_ids, index = features["token_ids"], features["example_index"]
+    token_ids, key = features["token_ids"], example_key(seed, epoch, features["example_index"])
     is_maskable = tf.gather(tf.constant(maskable), token_ids) & (features["padding_mask"] > 0)  # (B, T)
-    positions, chosen = choose(is_maskable, rate, max_predictions, example_key(seed, epoch, index, "mask/choice"))
+    positions, chosen = choose(is_maskable, rate, max_predictions, stream(key, "mask/choice"))
     originals = tf.gather(token_ids, positions, batch_dims=1)  # (B, P)
 
-    action = draw(example_key(seed, epoch, index, "mask/action")[:, None], positions)  # (B, P)
-    bits = draw(example_key(seed, epoch, index, "mask/replacement")[:, None], positions)
+    action = draw(stream(key, "mask/action")[:, None], positions)  # (B, P)
+    bits = draw(stream(key, "mask/replacement")[:, None], positions)
     drawable = np.flatnonzero(maskable).astype(np.int32)
     replacements = tf.gather(tf.constant(drawable), below(bits, len(drawable)))
     replacements = tf.where(action < share(MASKED + RANDOM), replacements, originals)

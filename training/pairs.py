@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.training.hashing import below, draw, example_key
+from keras_bert.training.hashing import below, example_key, stream
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,25 +82,23 @@ def pair_maker(documents, *, max_length, cls_id, sep_id, pad_id, seed):
     count = -(-total // budget)
 
     def make(epoch, example_index):
-        def bits(stream):
-            return example_key(seed, epoch, example_index, stream)
-
-        offset = below(example_key(seed, epoch, 0, "pairs/start"), total)
+        key = example_key(seed, epoch, example_index)
+        offset = below(stream(example_key(seed, epoch, 0), "pairs/start"), total)
         place = (example_index * total // count + offset) % total
         start = tf.searchsorted(ends, place, side="right", out_type=tf.int64)  # the first sentence of A
         document = tf.searchsorted(document_starts, start, side="right", out_type=tf.int64) - 1
         end = run_end(start, budget, document)
         end = tf.maximum(end, start + 2)
-        split = start + 1 + below(bits("pairs/split"), end - start - 1)  # A is start ... split - 1
+        split = start + 1 + below(stream(key, "pairs/split"), end - start - 1)  # A is start ... split - 1
 
         a_length = tf.gather(sentence_starts, split) - tf.gather(sentence_starts, start)
-        other = below(bits("pairs/document"), document_count - 1)
+        other = below(stream(key, "pairs/document"), document_count - 1)
         other = other + tf.cast(other >= document, tf.int64)
         first, last = tf.gather(document_starts, other), tf.gather(document_starts, other + 1)
-        other_start = first + below(bits("pairs/sentence"), last - first)
+        other_start = first + below(stream(key, "pairs/sentence"), last - first)
         other_end = run_end(other_start, tf.maximum(budget - a_length, 1), other)
 
-        is_random = draw(bits("pairs/random"), 0) < tf.constant(2**31, tf.uint32)
+        is_random = stream(key, "pairs/random") < tf.constant(2**31, tf.uint32)
         sentences = tf.stack(
             [start, split, tf.where(is_random, other_start, split), tf.where(is_random, other_end, end)], axis=1
         )

@@ -20,13 +20,17 @@ def draw(key, counter):
     return mix(np.asarray(key, np.uint64) ^ mix(counter))
 
 
-def example_key(seed, epoch, example_index, stream):
+def example_key(seed, epoch, example_index):
     key = 0
     for number in (seed, epoch, example_index):
         number = np.asarray(number, np.int64)
         for half in (number, number >> 32):
             key = draw(key, half & MASK32)
-    return draw(key, STREAMS.index(stream))
+    return key
+
+
+def stream(key, use):
+    return draw(key, STREAMS.index(use))
 
 
 def below(bits, limit):

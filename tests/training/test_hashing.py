@@ -14,10 +14,10 @@ def bits_of(values):
 
 
 @pytest.mark.parametrize(("seed", "epoch"), [(0, 0), (7, 3), (-1, 1), (2**40 + 5, 2**33), (2**63 - 1, 10)])
-@pytest.mark.parametrize("stream", ["mask/choice", "order"])
-def test_equals_the_numpy_twin_bit_for_bit(seed, epoch, stream):
-    key = hashing.example_key(seed, epoch, INDEX * 2**29, stream)
-    twin = hash_twin.example_key(seed, epoch, INDEX * 2**29, stream)
+@pytest.mark.parametrize("use", ["mask/choice", "order"])
+def test_equals_the_numpy_twin_bit_for_bit(seed, epoch, use):
+    key = hashing.stream(hashing.example_key(seed, epoch, INDEX * 2**29), use)
+    twin = hash_twin.stream(hash_twin.example_key(seed, epoch, INDEX * 2**29), use)
     np.testing.assert_array_equal(key.numpy(), twin)
     positions = np.arange(50)
     draws = hashing.draw(key[:, None], positions)
@@ -27,7 +27,7 @@ def test_equals_the_numpy_twin_bit_for_bit(seed, epoch, stream):
 
 def test_known_values_do_not_change():
     # Published runs name their seed: other draws for the same seed would make them another run.
-    key = hashing.example_key(7, 1, np.arange(3), "mask/choice")
+    key = hashing.stream(hashing.example_key(7, 1, np.arange(3)), "mask/choice")
     assert key.numpy().tolist() == [177199660, 2513632732, 1756758509]
 
 
@@ -37,7 +37,7 @@ def test_every_input_bit_flips_every_output_bit_half_of_the_time(axis):
         numbers = {"seed": 5, "epoch": 3, "example_index": INDEX, "position": 11}
         numbers[axis] = numbers[axis] ^ flip
         position = numbers.pop("position")
-        return hashing.draw(hashing.example_key(**numbers, stream="mask/choice"), position).numpy()
+        return hashing.draw(hashing.example_key(**numbers), position).numpy()
 
     for bit in range(16):
         flipped = bits_of(draws(0) ^ draws(1 << bit)).mean(axis=0)  # (32,)
@@ -45,7 +45,7 @@ def test_every_input_bit_flips_every_output_bit_half_of_the_time(axis):
 
 
 def test_draws_are_uniform_and_neighbours_are_independent():
-    key = hashing.example_key(1, 0, INDEX, "mask/choice")
+    key = hashing.example_key(1, 0, INDEX)
     uniform = hashing.draw(key[:, None], np.arange(100)).numpy() / 2**32  # (2000, 100)
     counts = np.histogram(uniform, bins=64, range=(0, 1))[0]
     expected = uniform.size / 64
@@ -57,7 +57,7 @@ def test_draws_are_uniform_and_neighbours_are_independent():
 
 
 def test_streams_differ():
-    keys = [hashing.example_key(0, 0, 0, stream).numpy() for stream in hashing.STREAMS]
+    keys = [hashing.stream(hashing.example_key(0, 0, 0), use).numpy() for use in hashing.STREAMS]
     assert len(set(keys)) == len(keys)
 
 

@@ -102,7 +102,10 @@ def test_equals_plain_python():
     masked = mask(features, seed=11, epoch=4)
     for row in range(60):
         ids = features["token_ids"][row].tolist()
-        keys = [hash_twin.example_key(11, 4, row, f"mask/{name}") for name in ("choice", "action", "replacement")]
+        keys = [
+            hash_twin.stream(hash_twin.example_key(11, 4, row), f"mask/{name}")
+            for name in ("choice", "action", "replacement")
+        ]
         scores = {p: int(hash_twin.draw(keys[0], p)) >> 1 for p, token in enumerate(ids) if MASKABLE[token]}
         count = min(max(round(0.15 * len(scores)), 1), 8, len(scores))
         positions = sorted(scores, key=lambda p: (-scores[p], p))[:count]
