@@ -4,10 +4,11 @@ import dataclasses
 import functools
 import itertools
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.tokenization import strings
+from keras_bert.tokenization import strings, wordpiece
 from keras_bert.tokenization.characters import NUM_CODE_POINTS, REGULAR, characters
 from keras_bert.tokenization.decoding import join_tokens
 from keras_bert.tokenization.folder import read_folder, write_folder
@@ -180,6 +181,31 @@ class Tokenizer:
         with tf.device("CPU:0"):
             pieces = self._graph_pieces(*strings.code_points_of(texts), allowed_special)
             return tf.RaggedTensor.from_row_splits(pieces.ids, tf.cast(pieces.row_splits, tf.int64), validate=False)
+
+    # Arrays of fixed shapes: TFLite, ONNX, any backend
+
+    def code_points_to_features(self, code_points, code_points_pair=None, length=128, allowed_special=()):
+        """Makes model inputs of Unicode code points, with keras.ops only; all that TFLite needs are its builtins.
+
+        Args:
+            code_points, code_points_pair: (B, C) int32, padded with 0.
+            length: T, tokens of every row; longer ones are cut, longest-first.
+
+        Returns:
+            {"token_ids", "segment_ids", "padding_mask"} (B, length) int32.
+        """
+        budget = _budget(length, code_points_pair)
+        allowed = self._special_tables(allowed_special)
+        found = [
+            wordpiece.word_pieces(points, self._tables, self.unk_id, length, allowed)
+            for points in (code_points, code_points_pair)
+            if points is not None
+        ]
+        (ids, counts), (pair_ids, pair_counts) = (*found, (None, None))[:2]
+        counts, pair_counts = truncated(keras.ops, counts, pair_counts, budget)
+        starts = keras.ops.arange(keras.ops.shape(code_points)[0]) * length
+        second = None if code_points_pair is None else (pair_ids, starts, pair_counts)
+        return pack(keras.ops, (ids, starts, counts), second, length, self.cls_id, self.sep_id, self.pad_id)
 
     # How it is done
 

@@ -1,0 +1,170 @@
+"""Word pieces of code points with fixed shapes, in keras.ops: for TFLite, ONNX and any Keras backend.
+
+The same stages as strings.py, over all positions at once: normalize, split, longest matches, and a greedy path by
+pointer doubling instead of a loop over live positions.
+"""
+
+import math
+
+from keras import ops
+
+from keras_bert.tokenization.characters import ISOLATED, NUM_CODE_POINTS, PAGE, REGULAR
+from keras_bert.tokenization.trie import BOUNDARY, KIND_BITS, MAX_LETTERS, UNKNOWN
+
+
+def word_pieces(code_points, tables, unk_id, length, allowed=None):
+    """Finds the first pieces of each text, and counts all.
+
+    Args:
+        code_points: (B, C) int32, 0 at padding.
+        tables: `Tables` of the vocabulary.
+        length: room for pieces.
+        allowed: `Tables` of the special tokens that count as such in raw text, or None.
+
+    Returns:
+        ids (B * length,) int32, row by row; counts (B,) int32, which may be more than `length`.
+    """
+    rows = ops.shape(code_points)[0]
+    code_points = ops.clip(code_points, 0, NUM_CODE_POINTS - 1)
+    entries = ops.take(tables.entries, _row(code_points, tables.page))
+    more = ops.take(tables.more, _row(code_points, tables.more_page), axis=0)  # (B, C, 2)
+    given = None
+    if allowed is not None:
+        entries, more, given = special_tokens(entries, more, code_points, allowed)
+    entries, given = normalize(entries, more, given)  # (N,) with a blank after each row
+    starts, goes_on = split(entries)
+    symbols, inside = entries // (1 << KIND_BITS), entries % 4 >= ISOLATED
+    base = ops.where(starts, tables.word_base, tables.continuation_base)
+    sizes, ids = walk(symbols, ops.where(goes_on, symbols, BOUNDARY), base, tables)
+    starts, ids = greedy_path(starts, goes_on, inside, sizes, ids, unk_id)
+    if given is not None:
+        ids = ops.where(given >= 0, given, ids)
+    return emit(ids, starts, rows, length)
+
+
+def normalize(entries, more, given):
+    """Closes up what each row keeps.
+
+    Args:
+        entries: (B, C) int32; more: (B, C, 2) int32, what follows where one code point becomes several.
+        given: (B, C) int32 token ids of special tokens, else -1, or None.
+
+    Returns:
+        entries (N,), and `given` likewise or None, N = B (3 C + 1).
+    """
+    rows, chars = ops.shape(entries)
+    width = 3 * chars + 1
+    slots = ops.reshape(ops.concatenate([ops.expand_dims(entries, 2), more], 2), (rows, 3 * chars))
+    target, total = _targets(slots > 0, width), rows * width
+    closed = _scatter(target, slots, total)
+    if given is not None:
+        given = ops.pad(ops.expand_dims(given + 1, 2), [[0, 0], [0, 0], [0, 2]])
+        given = _scatter(target, ops.reshape(given, (rows, 3 * chars)), total) - 1
+    return closed, given
+
+
+def split(entries):
+    """Marks where words start and where characters go on one: two bool (N,)."""
+    kind = entries % 4
+    regular = kind == REGULAR
+    goes_on = regular & ops.concatenate([ops.zeros((1,), "bool"), regular[:-1]])
+    return (kind >= ISOLATED) & ops.logical_not(goes_on), goes_on
+
+
+def walk(symbols, following, base, tables):
+    """Walks the trie from every position, one character a step.
+
+    Args:
+        symbols: (N,) int32 at the positions; following: the same, or BOUNDARY where a walk must not go on.
+        base: (N,) int32 where each walk begins.
+
+    Returns:
+        length (N,) int32 of the longest match, 0 for none, and its token id.
+    """
+    total = ops.shape(symbols)[0]
+    following = ops.pad(following, (0, tables.longest))
+    alive = symbols > BOUNDARY
+    length, token = ops.zeros_like(symbols), ops.zeros_like(symbols)
+    for step in range(tables.longest):
+        symbol = following[step : step + total] if step else symbols
+        row = ops.take(tables.trie, base + symbol, axis=0)  # (N, 3)
+        alive = alive & (row[:, 0] == symbol)
+        base = ops.where(alive, row[:, 1], 0)
+        hit = alive & (row[:, 2] >= 0)
+        length, token = ops.where(hit, step + 1, length), ops.where(hit, row[:, 2], token)
+    return length, token
+
+
+def greedy_path(starts, goes_on, inside, sizes, ids, unk_id):
+    """Follows the longest matches from each word start; a word with a hole, or too long, is one unknown token.
+
+    Returns:
+        where pieces start, bool (N,), and their token ids (N,).
+    """
+    total = ops.shape(sizes)[0]
+    jump = ops.arange(total) + sizes
+    jump = ops.where((sizes > 0) & ops.take(ops.pad(goes_on, (0, 1)), ops.minimum(jump, total)), jump, total)
+    piece = reached(jump, starts, MAX_LETTERS) & inside
+    word = ops.where(inside, ops.cumsum(ops.cast(starts, "int32")), 0)
+    holes = _scatter(word, ops.cast(piece & (sizes == 0), "int32"), total + 1)
+    letters = _scatter(word, ops.cast(inside, "int32"), total + 1)
+    unknown = ops.take((holes > 0) | (letters > MAX_LETTERS), word)
+    return ops.where(unknown, starts, piece), ops.where(unknown, unk_id, ids)
+
+
+def reached(jump, starts, steps):
+    """Marks all positions that are at most `steps` jumps from a start; `jump` (N,) is N at the end of a path."""
+    total = ops.shape(jump)[0]
+    jump = ops.concatenate([jump, ops.full((1,), total, "int32")])
+    marked = ops.pad(ops.cast(starts, "int32"), (0, 1))
+    for _ in range(math.ceil(math.log2(steps))):
+        marked = ops.minimum(marked + _scatter(jump, marked, total + 1), 1)
+        jump = ops.take(jump, jump)
+    return marked[:total] > 0
+
+
+def emit(ids, starts, rows, length):
+    """Closes up the pieces of each row: ids (B * length,), 0 behind the last; counts (B,)."""
+    starts = ops.reshape(starts, (rows, -1))
+    target = _targets(starts, length)
+    return _scatter(target, ids, rows * length), ops.sum(ops.cast(starts, "int32"), axis=1)
+
+
+def special_tokens(entries, more, code_points, allowed):
+    """Finds allowed special tokens, leftmost and longest first, and makes each an isolated character.
+
+    Returns:
+        entries (B, C), more (B, C, 2), and the token ids (B, C) at the first code point of special tokens, else -1.
+    """
+    rows, chars = ops.shape(code_points)
+    ended = ops.reshape(ops.pad(code_points, [[0, 0], [0, 1]]), (-1,))  # no token goes over a row's end
+    total = rows * (chars + 1)
+    symbols = ops.take(allowed.entries, _row(ended, allowed.page)) // (1 << KIND_BITS)
+    size, token = walk(symbols, symbols, ops.full((total,), allowed.word_base, "int32"), allowed)
+    place = ops.arange(total)
+    on_path = reached(place + ops.maximum(size, 1), place % (chars + 1) == 0, chars + 1)
+    found = on_path & (size > 0)
+    ends = ops.where(found, place + size, total)
+    change = ops.cast(found, "int32") - _scatter(ends, ops.cast(found, "int32"), total + 1)[:total]
+    hidden = (ops.cumsum(change) > 0) & ops.logical_not(found)
+    found, hidden, token = (ops.reshape(x, (rows, chars + 1))[:, :chars] for x in (found, hidden, token))
+    entries = ops.where(found, UNKNOWN << KIND_BITS | ISOLATED, ops.where(hidden, 0, entries))
+    more = ops.where(ops.expand_dims(found | hidden, 2), 0, more)
+    return entries, more, ops.where(found, token, -1)
+
+
+def _row(code_points, page):
+    return ops.take(page, code_points // PAGE) * PAGE + code_points % PAGE
+
+
+def _targets(kept, width):
+    """Where each kept element of (B, M) goes in B closed-up rows of `width`; all others to the end: int32 (B, M)."""
+    rows = ops.shape(kept)[0]
+    order = ops.cumsum(ops.cast(kept, "int32"), axis=1) - 1
+    target = ops.expand_dims(ops.arange(rows) * width, 1) + order
+    return ops.where(kept & (order < width), target, rows * width)
+
+
+def _scatter(target, values, size):
+    """Adds up `values` at their targets; a target of `size` is thrown away."""
+    return ops.scatter(ops.reshape(target, (-1, 1)), ops.reshape(values, (-1,)), (size + 1,))[:size]
