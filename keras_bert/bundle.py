@@ -158,7 +158,9 @@ def predict(bundle, texts, pairs=None, batch_size=32, max_length=None):
     else:
         check_texts(texts, pairs)
         if bundle.tokenizer is None:
-            raise ValueError("`predict` needs a tokenizer for texts, but the folder had no vocab.txt or tokenizer.json.")
+            raise ValueError(
+                "`predict` needs a tokenizer for texts, but the folder had no vocab.txt or tokenizer.json."
+            )
         max_length = _checked_length(max_length, bundle.config)
         n = len(texts)
         order = np.argsort([len(text) + (len(pairs[i]) if pairs else 0) for i, text in enumerate(texts)], kind="stable")

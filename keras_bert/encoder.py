@@ -36,10 +36,9 @@ def build_encoder(config):
 
     # model
     mask = layers.PaddingMask(config.pad_token_id, name="mask")(token_ids, padding_mask)  # (B, T)
-    bias = layers.AttentionBias(name="attention_bias")(mask)  # (B, 1, 1, T)
     x = embeddings(token_embedding(token_ids), segment_ids)  # (B, T, D)
     for block in blocks:
-        x = block(x, bias)  # (B, T, D)
+        x = block(x, mask)  # (B, T, D)
     outputs = {"sequence_output": x}
     if config.pooler:
         pooler = layers.dense(config.hidden_size, config, "pooler", None)

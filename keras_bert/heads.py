@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert import layers
@@ -81,13 +82,15 @@ class Head:
         build: (encoder, **options) -> keras.Model.
         answer: the model's output -> dict of named answers, in `keras.ops`; what `predict` and every export give.
             None where there is no answer for a single text.
+        rows: (answers as arrays of n texts, labels or vocabulary) -> what `predict` returns.
         pooler: whether it reads `pooled_output`.
         labelled: whether it has one output a label (`num_classes`).
         options: the names of further options of `build`, kept in `config.json`.
     """
 
     build: Callable
-    answer: Callable | None
+    answer: Callable | None = None
+    rows: Callable | None = None
     pooler: bool = False
     labelled: bool = False
     options: tuple[str, ...] = ()
@@ -97,11 +100,40 @@ def _classes(logits):
     return {"label": ops.cast(ops.argmax(logits, axis=-1), "int32"), "probabilities": ops.softmax(logits, axis=-1)}
 
 
+def _class_rows(answers, labels):
+    return [
+        {"label": labels[label], "probabilities": dict(zip(labels, map(float, probabilities), strict=True))}
+        for label, probabilities in zip(answers["label"], answers["probabilities"], strict=True)
+    ]
+
+
+TOP_WORDS = 5
+
+
+def _words(logits):
+    probabilities, words = ops.top_k(ops.softmax(logits, axis=-1), min(TOP_WORDS, logits.shape[-1]))
+    return {"words": ops.cast(words, "int32"), "probabilities": probabilities}  # (B, P, K)
+
+
+def _word_rows(answers, vocab):
+    """Per text a list with, per [MASK], the likeliest words as {"word", "probability"}."""
+    return [
+        [
+            [{"word": vocab[w], "probability": float(p)} for w, p in zip(*mask, strict=True)]
+            for mask in zip(words, probabilities, strict=True)
+        ]
+        for words, probabilities in zip(answers["words"], answers["probabilities"], strict=True)
+    ]
+
+
 HEADS = {
-    "masked_language_model": Head(masked_language_model, None),
-    "pretraining_model": Head(pretraining_model, None, pooler=True),
-    "sequence_classifier": Head(sequence_classifier, _classes, pooler=True, labelled=True),
+    "masked_language_model": Head(masked_language_model, _words, _word_rows),
+    "pretraining_model": Head(pretraining_model, pooler=True),
+    "sequence_classifier": Head(sequence_classifier, _classes, _class_rows, pooler=True, labelled=True),
     "sentence_embedder": Head(
-        sentence_embedder, lambda embedding: {"embedding": embedding}, options=("pooling", "normalize")
+        sentence_embedder,
+        lambda embedding: {"embedding": embedding},
+        lambda answers, _: np.stack(answers["embedding"]),
+        options=("pooling", "normalize"),
     ),
 }

@@ -111,15 +111,6 @@ class PaddingMask(keras.layers.Layer):
 
 
 @register
-class AttentionBias(keras.layers.Layer):
-    """Gives (B, 1, 1, T) float32 to add to the scores: 0 at real tokens, `MASKED_SCORE` at padding."""
-
-    def call(self, mask):
-        bias = (1.0 - ops.cast(mask, "float32")) * MASKED_SCORE
-        return ops.expand_dims(ops.expand_dims(bias, 1), 1)
-
-
-@register
 class Embeddings(keras.layers.Layer):
     """Adds positions and segments to token vectors (B, T, D), then layer norm and dropout.
 
@@ -149,15 +140,19 @@ class Embeddings(keras.layers.Layer):
         self.norm.build((None, None, config.hidden_size))
 
     def call(self, tokens, segment_ids=None, training=None):
+        self._check_length(tokens.shape[1])
         positions = ops.convert_to_tensor(self.position_embeddings)[: ops.shape(tokens)[1]]  # (T, D)
         segments = ops.convert_to_tensor(self.segment_embeddings)
         segments = segments[0] if segment_ids is None else ops.take(segments, segment_ids, axis=0)  # (B, T, D)
         return self.dropout(self.norm(tokens + positions + segments), training=training)
 
-    def compute_output_spec(self, tokens, segment_ids=None, training=None):
+    def _check_length(self, length):
         longest = self.config.max_position_embeddings
-        if tokens.shape[1] is not None and tokens.shape[1] > longest:
-            raise ValueError(f"The texts have {tokens.shape[1]} tokens, the model has {longest} positions.")
+        if length is not None and length > longest:
+            raise ValueError(f"The input has {length} tokens, the model has {longest} positions. Truncate the texts.")
+
+    def compute_output_spec(self, tokens, segment_ids=None, training=None):
+        self._check_length(tokens.shape[1])
         return keras.KerasTensor(tokens.shape, dtype=self.compute_dtype)
 
     def get_config(self):
@@ -166,7 +161,7 @@ class Embeddings(keras.layers.Layer):
 
 @register
 class SelfAttention(keras.layers.Layer):
-    """Attention of every token to every real token, in N heads: (B, T, D) -> (B, T, D).
+    """Attention of every token to every real token, in N heads: (B, T, D), mask (B, T) -> (B, T, D).
 
     Source: Vaswani et al. 2017, section 3.2. Differs: the query is scaled, not the scores; softmax is in float32.
     """
@@ -185,7 +180,7 @@ class SelfAttention(keras.layers.Layer):
         for layer in (self.query, self.key, self.value, self.output_dense):
             layer.build((None, self.config.hidden_size))
 
-    def call(self, x, bias, training=None):
+    def call(self, x, mask, training=None):
         batch, length, hidden = ops.shape(x)[0], ops.shape(x)[1], self.config.hidden_size
         heads = self.config.num_attention_heads
         tokens = ops.reshape(x, (-1, hidden))  # (BT, D): each dense is then one matrix product
@@ -197,13 +192,14 @@ class SelfAttention(keras.layers.Layer):
         query = ops.transpose(query, (0, 2, 1, 3))  # (B, N, T, K)
         key = ops.transpose(split(self.key(tokens)), (0, 2, 3, 1))  # (B, N, K, T)
         value = ops.transpose(split(self.value(tokens)), (0, 2, 1, 3))  # (B, N, T, K)
-        scores = ops.cast(ops.matmul(query, key), "float32") + bias  # (B, N, T, T)
+        padding = 1.0 - ops.cast(ops.expand_dims(ops.expand_dims(mask, 1), 1), "float32")  # (B, 1, 1, T)
+        scores = ops.cast(ops.matmul(query, key), "float32") + padding * MASKED_SCORE  # (B, N, T, T)
         weights = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
         context = ops.matmul(self.dropout(weights, training=training), value)  # (B, N, T, K)
         context = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (-1, hidden))  # (BT, D)
         return ops.reshape(self.output_dense(context), (batch, length, hidden))
 
-    def compute_output_spec(self, x, bias, training=None):
+    def compute_output_spec(self, x, mask, training=None):
         return keras.KerasTensor(x.shape, dtype=self.compute_dtype)
 
     def get_config(self):
@@ -212,7 +208,11 @@ class SelfAttention(keras.layers.Layer):
 
 @register
 class EncoderBlock(keras.layers.Layer):
-    """Self-attention, then feed-forward, (B, T, D) -> (B, T, D); each is followed by dropout, add and layer norm."""
+    """Self-attention, then feed-forward; each is followed by dropout, add and layer norm.
+
+    (B, T, D), mask (B, T) int32 -> (B, T, D). The mask stays an integer: Keras would cast a float one to half
+    precision, where `MASKED_SCORE` is infinite.
+    """
 
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
@@ -233,15 +233,15 @@ class EncoderBlock(keras.layers.Layer):
         for norm in (self.attention_norm, self.output_norm):
             norm.build((None, None, hidden))
 
-    def call(self, x, bias, training=None):
+    def call(self, x, mask, training=None):
         activation = ACTIVATION_FUNCTIONS[self.config.hidden_act]
-        y = self.attention(x, bias, training=training)  # (B, T, D)
+        y = self.attention(x, mask, training=training)  # (B, T, D)
         x = self.attention_norm(x + self.dropout(y, training=training))
         y = activation(self.intermediate(ops.reshape(x, (-1, self.config.hidden_size))))  # (BT, F)
         y = ops.reshape(self.output_dense(y), ops.shape(x))  # (B, T, D)
         return self.output_norm(x + self.dropout(y, training=training))
 
-    def compute_output_spec(self, x, bias, training=None):
+    def compute_output_spec(self, x, mask, training=None):
         return keras.KerasTensor(x.shape, dtype=self.compute_dtype)
 
     def get_config(self):
