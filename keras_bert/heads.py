@@ -25,7 +25,7 @@ def masked_language_model(encoder):
 
 
 def pretraining_model(encoder):
-    """Both tasks of BERT's pretraining: `mlm_logits` (B, P, V) and `nsp_logits` (B, 2), 0 = B follows A, 1 = it does not.
+    """Both tasks of BERT's pretraining: `mlm_logits` (B, P, V), and `nsp_logits` (B, 2) for 0 = B follows A, 1 = not.
 
     Source: Devlin et al. 2018, section 3.1.
     """

@@ -5,7 +5,8 @@ import numpy as np
 import keras_bert
 
 VOCAB = (
-    "[PAD] [UNK] [CLS] [SEP] [MASK] the a b c hello world ##s ##ing good bad film , . ! ? 你 好 商 务 大 床 房 é # ##a ##b ##c"
+    "[PAD] [UNK] [CLS] [SEP] [MASK] the a b c hello world ##s ##ing good bad film , . ! ? "
+    "你 好 商 务 大 床 房 é # ##a ##b ##c"
 ).split()
 LABELS = ["negative", "neutral", "positive"]
 

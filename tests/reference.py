@@ -40,7 +40,7 @@ class Reference:
         return ACTIVATIONS[self.config.hidden_act](x)
 
     def attention(self, x, mask, name):
-        batch, length, hidden = x.shape
+        batch, _, hidden = x.shape
         heads = self.config.num_attention_heads
         size = hidden // heads
         out = np.zeros_like(x)

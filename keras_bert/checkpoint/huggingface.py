@@ -45,7 +45,7 @@ ARCHITECTURES = {
     "pretraining_model": "BertForPreTraining",
     "sequence_classifier": "BertForSequenceClassification",
 }
-# Where the heads' names begin. What another head left behind in a file is legal, and named in the report; so is a pooler.
+# Where the heads' names begin. What another head left behind in a file is legal and named in the report, like a pooler.
 HEAD_PREFIXES = ("cls.", "classifier.", "qa_outputs.")
 # Not weights, or weights that stand twice: buffers of old files, and the tied decoder.
 COPIES = ("embeddings.position_ids", "embeddings.token_type_ids", "cls.predictions.decoder.weight")
