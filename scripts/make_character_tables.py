@@ -7,7 +7,7 @@ import importlib.metadata
 from pathlib import Path
 
 import numpy as np
-from tokenizers.normalizers import BertNormalizer
+from tokenizers.normalizers import NFD, BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from keras_bert.tokenization.characters import GONE, NUM_CODE_POINTS, PAGE, VARIANTS
@@ -36,6 +36,33 @@ def ask_punctuation():
         if place == 1 and word != "a" and not word.isspace():
             alone[code_points[slot]] = True
     return alone
+
+
+def ask_ranks():
+    """Canonical ordering: 0 for starters, else the rank of the combining class: uint8 (code points,).
+
+    Decomposition sorts a run of marks by class, so that which of two comes first tells the order of their classes.
+    What decomposes counts by its first part.
+    """
+
+    def first_after_a(texts):
+        return [text[1] for text in NFD().normalize_str(SEPARATOR.join(f"a{text}" for text in texts)).split(SEPARATOR)]
+
+    code_points = [c for c in range(1, NUM_CODE_POINTS) if not 0xD800 <= c < 0xE000 and c != ord(SEPARATOR)]
+    leads = first_after_a(map(chr, code_points))
+    above_lowest = first_after_a(f"{chr(c)}\u0334" for c in code_points)  # U+0334 has the lowest class, 1
+    below_acute = first_after_a(f"\u0301{chr(c)}" for c in code_points)  # U+0301 has a high one, 230
+    is_mark = [low == "\u0334" or acute != "\u0301" for low, acute in zip(above_lowest, below_acute, strict=True)]
+    marks = sorted({lead for lead, mark in zip(leads, is_mark, strict=True) if mark})
+    ranks = {}
+    for mark in marks:
+        firsts = first_after_a(f"{mark}{other}" for other in marks)
+        ranks[mark] = sum(first != mark for first in firsts)  # marks of lower classes
+    dense = {count: rank for rank, count in enumerate(sorted(set(ranks.values())), 1)}
+    table = np.zeros(NUM_CODE_POINTS, "uint8")
+    for c, lead in zip(code_points, leads, strict=True):
+        table[c] = dense[ranks[lead]] if lead in ranks else 0
+    return table
 
 
 def table_of(answers):
@@ -78,6 +105,7 @@ def make_tables():
         if text not in (answers[code_point], f" {answers[code_point]} "):
             raise AssertionError(f"U+{code_point:04X}: more than blanks round Chinese characters differs.")
     arrays["chinese_page"], arrays["chinese_rows"] = folded(chinese)
+    arrays["rank_page"], arrays["rank_rows"] = folded(ask_ranks())
     return arrays
 
 

@@ -13,6 +13,7 @@ NUM_CODE_POINTS = 0x110000
 PAGE_BITS = 7
 PAGE = 1 << PAGE_BITS
 GONE = -(1 << 22)  # difference that stands in the file for a dropped character
+CLEANED = 255  # rank of a character that is gone before marks are put in order
 DROPPED, SPACE, ISOLATED, REGULAR = range(4)
 VARIANTS = {  # name in the file: lowercase, strip_accents
     "cased": (False, False),
@@ -23,12 +24,15 @@ VARIANTS = {  # name in the file: lowercase, strip_accents
 
 
 def characters(lowercase, strip_accents, tokenize_chinese_chars):
-    """Normal form and kind of every code point.
+    """Normal form, kind and place among marks of every code point.
 
-    Returns:
-        becomes (1114112, 3) int32: the one to three code points it turns into, 0 past their end;
-        kinds (1114112,) uint8: DROPPED, SPACE, ISOLATED (a word by itself) or REGULAR.
+        Returns:
+            becomes (1114112, 3) int32: the one to three code points it turns into, 0 past their end;
+            kinds (1114112,) uint8: CLEANED = 255  # rank of a character that is gone before marks are put in order
+    DROPPED, SPACE, ISOLATED (a word by itself) or REGULAR.
     """
+    ranks = _unfolded("rank") * strip_accents  # without decomposition nothing is put in order
+    ranks[_unfolded("cased")[:, 0] == GONE] = CLEANED
     (variant,) = (name for name, rules in VARIANTS.items() if rules == (lowercase, strip_accents))
     becomes = _unfolded(variant)
     becomes[0xD800:0xE000, 0] = GONE  # lone surrogates are no characters: dropped, as U+FFFD is
@@ -41,7 +45,7 @@ def characters(lowercase, strip_accents, tokenize_chinese_chars):
         kinds[_unfolded("chinese")] = ISOLATED
     kinds[first == ord(" ")] = SPACE
     kinds[first == 0] = DROPPED
-    return becomes, kinds
+    return becomes, kinds, ranks
 
 
 def tables_source():

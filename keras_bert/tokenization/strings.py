@@ -11,8 +11,8 @@ import typing
 
 import tensorflow as tf
 
-from keras_bert.tokenization.characters import ISOLATED, PAGE, PAGE_BITS, REGULAR
-from keras_bert.tokenization.trie import BOUNDARY, KIND_BITS, MAX_LETTERS, MORE, UNKNOWN
+from keras_bert.tokenization.characters import CLEANED, ISOLATED, PAGE, PAGE_BITS, REGULAR
+from keras_bert.tokenization.trie import BOUNDARY, KIND_BITS, MAX_LETTERS, MORE, MOVES, UNKNOWN
 
 ARRAY_OPS = types.SimpleNamespace(
     arange=tf.range,
@@ -64,7 +64,7 @@ def word_pieces(code_points, row_splits, tables, unk_id, allowed=None):
         allowed: `Tables` of the special tokens that count as such in raw text, or None.
     """
     tables = _constants(tables)
-    entries = tf.gather(tables.entries, _row(code_points, tables.page))
+    entries = _look_up(code_points, tables.page, tables.entries)
     if allowed is not None:
         entries, given, reach = special_tokens(entries, code_points, allowed)
     entries, source = normalize(entries, code_points, tables)
@@ -89,15 +89,29 @@ def normalize(entries, code_points, tables):
     """
     kept = _where(entries > 0)
 
-    def expanded():
-        more = tf.gather(tables.more, _row(code_points, tables.more_page))  # (N, 2)
-        more = tf.where(tf.expand_dims(entries & MORE, 1) > 0, more, 0)
-        all_entries = tf.reshape(tf.concat([tf.expand_dims(entries, 1), more], 1), [-1])
-        kept = _where(all_entries > 0)
-        return tf.gather(all_entries, kept), kept // 3
+    def rare():
+        order = canonical_order(_look_up(code_points, tables.rank_page, tables.ranks))
+        more = _look_up(tf.gather(code_points, order), tables.more_page, tables.more)  # (N, 2)
+        first = tf.expand_dims(tf.gather(entries, order), 1)
+        slots = tf.reshape(tf.concat([first, tf.where(first & MORE > 0, more, 0)], 1), [-1])
+        kept = _where(slots > 0)
+        return tf.gather(slots, kept), kept // 3
 
     one_each = tf.gather(entries, kept)
-    return tf.cond(tf.reduce_any(one_each & MORE > 0), expanded, lambda: (one_each, kept))
+    return tf.cond(tf.reduce_any(one_each & (MORE | MOVES) > 0), rare, lambda: (one_each, kept))
+
+
+def canonical_order(ranks):
+    """Sorts each run of marks by rank, as decomposition does; places stay, so that offsets are those of `tokenizers`.
+
+    Returns:
+        (N,) int32: which code point stands at each place.
+    """
+    present = _where(ranks < CLEANED)
+    rank = tf.cast(tf.gather(ranks, present), tf.int64)
+    run = tf.cumsum(tf.cast(tf.equal(rank, 0), tf.int64))
+    order = tf.gather(present, tf.argsort(run * CLEANED + rank, stable=True))
+    return tf.tensor_scatter_nd_update(tf.range(tf.size(ranks)), tf.expand_dims(present, 1), order)
 
 
 def split(entries):
@@ -187,7 +201,7 @@ def special_tokens(entries, code_points, allowed):
         entries (N,) int32; given (N,) int32, the token id at the first code point of a special token, else -1;
         reach (N,) int32, the length there, else 1.
     """
-    symbols = _symbol(tf.gather(allowed.entries, _row(code_points, allowed.page)))
+    symbols = _symbol(_look_up(code_points, allowed.page, allowed.entries))
     check = tf.gather(allowed.trie[:, 0], allowed.word_base + symbols)
     starts = _where(tf.equal(check, symbols))
     symbols = tf.pad(symbols, [[0, allowed.longest]])
@@ -233,8 +247,9 @@ def _constants(tables):
     return dataclasses.replace(tables, **{name: tf.constant(value) for name, value in arrays.items()})
 
 
-def _row(code_points, page):
-    return tf.gather(page, tf.bitwise.right_shift(code_points, PAGE_BITS)) * PAGE + (code_points & PAGE - 1)
+def _look_up(code_points, page, rows):
+    page = tf.gather(page, tf.bitwise.right_shift(code_points, PAGE_BITS))
+    return tf.gather(rows, page * PAGE + (code_points & PAGE - 1))
 
 
 def _symbol(entries):

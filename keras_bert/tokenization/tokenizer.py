@@ -227,7 +227,8 @@ class Tokenizer:
         if key not in self._caches:
             becomes = np.zeros((NUM_CODE_POINTS, 3), "int32")
             becomes[:, 0] = np.arange(NUM_CODE_POINTS)
-            tables = build_tables(allowed, becomes, np.full(NUM_CODE_POINTS, REGULAR, "uint8"))
+            kinds, ranks = np.full(NUM_CODE_POINTS, REGULAR, "uint8"), np.zeros(NUM_CODE_POINTS, "uint8")
+            tables = build_tables(allowed, becomes, kinds, ranks)
             ids = np.array([self.token_ids[token] for token in allowed] + [-1], "int32")
             tables.trie[:, 2] = ids[tables.trie[:, 2]]
             self._caches[key] = tables

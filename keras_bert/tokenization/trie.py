@@ -8,11 +8,12 @@ import dataclasses
 
 import numpy as np
 
-from keras_bert.tokenization.characters import ISOLATED, NUM_CODE_POINTS, PAGE, REGULAR
+from keras_bert.tokenization.characters import CLEANED, ISOLATED, NUM_CODE_POINTS, PAGE, REGULAR
 
 MAX_LETTERS = 100  # a longer word is one [UNK]
 BOUNDARY, UNKNOWN = 0, 1  # symbols: no letter here; a letter that is in no token
-KIND_BITS, MORE = 3, 4  # an entry: kind, MORE where the code point becomes several, symbol << KIND_BITS
+KIND_BITS = 4  # an entry is symbol << KIND_BITS | kind, and these flags:
+MORE, MOVES = 4, 8  # the code point becomes several; it is a mark that is kept, which may change places with others
 _WINDOW = 1024
 
 
@@ -24,6 +25,7 @@ class Tables:
         page (8704,) int32, entries (rows * 128,) int32: entry of a code point c is
             entries[page[c // 128] * 128 + c % 128]; 0 where it is dropped.
         more_page, more (rows * 128, 2) int32: second and third entry of code points that become several.
+        rank_page, ranks (rows * 128,) int32: places in canonical ordering.
         trie (rows, 3) int32: check, base, token id or -1.
         word_base, continuation_base: the two roots.
         longest: most letters in a token, the number of steps of a walk.
@@ -33,14 +35,16 @@ class Tables:
     entries: np.ndarray
     more_page: np.ndarray
     more: np.ndarray
+    rank_page: np.ndarray
+    ranks: np.ndarray
     trie: np.ndarray
     word_base: int
     continuation_base: int
     longest: int
 
 
-def build_tables(vocab, becomes, kinds):
-    """Builds the tables of a vocabulary; `becomes` and `kinds` are those of `characters`."""
+def build_tables(vocab, becomes, kinds, ranks):
+    """Builds the tables of a vocabulary; the other arguments are those of `characters`."""
     ids, continues, lengths, letters = _matchable(vocab, becomes, kinds)
     alphabet = np.unique(letters)
     symbol = np.full(NUM_CODE_POINTS, UNKNOWN, "int32")
@@ -50,9 +54,11 @@ def build_tables(vocab, becomes, kinds):
     entries = symbol[becomes] << KIND_BITS | kinds[:, None]
     entries[becomes == 0] = 0
     entries[:, 0] |= np.where(becomes[:, 1] > 0, MORE, 0)
+    entries[:, 0] |= np.where((becomes[:, 0] > 0) & (ranks > 0) & (ranks < CLEANED), MOVES, 0)
     return Tables(
         *_paged(entries[:, 0]),
         *_paged(entries[:, 1:]),
+        *_paged(ranks),
         trie,
         word_base,
         continuation_base,

@@ -1,7 +1,8 @@
 """Word pieces of code points with fixed shapes, in keras.ops: for TFLite, ONNX and any Keras backend.
 
 The same stages as strings.py, over all positions at once: normalize, split, longest matches, and a greedy path by
-pointer doubling instead of a loop over live positions.
+pointer doubling instead of a loop over live positions. Marks are not put in canonical order: that moves offsets, and
+ids only where a vocabulary holds two marks that are newer than the rules' Unicode tables.
 """
 
 import math
