@@ -5,6 +5,7 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder import build_encoder
 from keras_bert.heads import HEADS
 from keras_bert.schedules import WarmupLinear as _WarmupLinear  # noqa: F401 - registers it
+from keras_bert.tokenization.preprocessor import TextPreprocessor
 from keras_bert.tokenization.tokenizer import Tokenizer
 
 __version__ = "0.1.0"
@@ -13,6 +14,7 @@ __all__ = [
     "HEADS",
     "BertConfig",
     "Bundle",
+    "TextPreprocessor",
     "Tokenizer",
     "build_encoder",
     "create",

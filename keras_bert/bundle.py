@@ -153,7 +153,8 @@ def predict(bundle, texts, pairs=None, batch_size=32, max_length=None):
     if head is None or head.answer is None:
         raise ValueError(f"`predict` needs a head with an answer, got {bundle.head}.")
     if isinstance(texts, dict):
-        n = len(check_features(texts, bundle.config)["token_ids"])
+        texts = check_features(texts, bundle.config)
+        n = len(texts["token_ids"])
         order = np.arange(n)
     else:
         check_texts(texts, pairs)
@@ -161,14 +162,14 @@ def predict(bundle, texts, pairs=None, batch_size=32, max_length=None):
             raise ValueError(
                 "`predict` needs a tokenizer for texts, but the folder had no vocab.txt or tokenizer.json."
             )
-        max_length = _checked_length(max_length, bundle.config)
+        max_length = checked_length(max_length, bundle.config)
         n = len(texts)
         order = np.argsort([len(text) + (len(pairs[i]) if pairs else 0) for i, text in enumerate(texts)], kind="stable")
     rows = {}
     for start in range(0, n, batch_size):
         chosen = order[start : start + batch_size]
         if isinstance(texts, dict):
-            features = {key: np.asarray(value)[chosen] for key, value in texts.items()}
+            features = {key: value[chosen] for key, value in texts.items()}
         else:
             seconds = [pairs[i] for i in chosen] if pairs else None
             features = _features(bundle, [texts[i] for i in chosen], seconds, max_length)
@@ -201,9 +202,13 @@ def check_features(features, config):
         features: dict with `token_ids` and the model's other inputs, arrays (B, T) of integers.
 
     Returns:
-        `features`.
+        `features` as arrays; where they are left out, with segments of zeros and the mask that the pad id gives.
     """
+    if features.get("token_ids") is None:
+        raise ValueError(f"`token_ids` is missing, got {', '.join(features) or 'nothing'}.")
     ids = np.asarray(features["token_ids"])
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise ValueError(f"`token_ids` must be integers, got {ids.dtype}.")
     if ids.ndim != 2:
         raise ValueError(f"`token_ids` must have the shape (B, T), got {ids.shape}.")
     if ids.shape[1] > config.max_position_embeddings:
@@ -221,7 +226,8 @@ def check_features(features, config):
         if values.size and not (0 <= values.min() and values.max() < limit):
             worst = values.max() if values.max() >= limit else values.min()
             raise ValueError(f"`{name}` must be from 0 to {limit - 1}, got {worst}.")
-    return features
+    given = {name: np.asarray(value) for name, value in features.items() if value is not None}
+    return {"segment_ids": np.zeros_like(ids), "padding_mask": (ids != config.pad_token_id).astype("int32"), **given}
 
 
 def _answers(bundle, features):
@@ -251,7 +257,8 @@ def _features(bundle, texts, pairs, max_length):
     return bundle.tokenizer(texts, pairs, max_length=max_length, allowed_special=allowed)
 
 
-def _checked_length(max_length, config):
+def checked_length(max_length, config):
+    """Gives `max_length`, or for None all positions of the model; refuses anything else."""
     longest = config.max_position_embeddings
     if max_length is None:
         return longest
