@@ -97,7 +97,9 @@ class Head:
 
 
 def _classes(logits):
-    return {"label": ops.cast(ops.argmax(logits, axis=-1), "int32"), "probabilities": ops.softmax(logits, axis=-1)}
+    # top_k, because Keras's argmax compares bits, for which TFLite has no operation
+    label = ops.squeeze(ops.top_k(logits, 1)[1], -1)
+    return {"label": ops.cast(label, "int32"), "probabilities": ops.softmax(logits, axis=-1)}
 
 
 def _class_rows(answers, labels):

@@ -1,0 +1,86 @@
+"""What every format exports of a bundle: named outputs for ids, named answers for texts. Keras runs in TensorFlow."""
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_bert.heads import HEADS
+
+OUTPUT_NAMES = {"sentence_embedder": "embedding"}  # of models with one output that is not logits
+
+MASKED = "masked_positions"
+
+
+def takes_text(bundle):
+    """Whether a text alone is enough for an answer: there is a tokenizer, and the model needs only what it gives."""
+    head = HEADS.get(bundle.head)
+    answers_texts = head is not None and head.answer is not None and MASKED not in inputs(bundle)
+    return answers_texts and bundle.tokenizer is not None
+
+
+def takes_pairs(bundle):
+    """Whether two texts are: the model must tell segments apart."""
+    return takes_text(bundle) and bundle.config.type_vocab_size > 1
+
+
+def inputs(bundle):
+    """Names of the model's inputs, in their order; each is (B, T) int32, `masked_positions` (B, P)."""
+    return tuple(bundle.model.input)
+
+
+def named(bundle, outputs):
+    """Gives the model's output as a dict: `logits`, `embedding`, or the model's own names."""
+    return outputs if isinstance(outputs, dict) else {OUTPUT_NAMES.get(bundle.head, "logits"): outputs}
+
+
+def model_outputs(bundle, features):
+    """Runs the model on tensors, to named outputs."""
+    return named(bundle, bundle.model(features, training=False))
+
+
+def answers(bundle, features):
+    """Runs the model on tensors, to the head's named answers."""
+    return HEADS[bundle.head].answer(bundle.model(features, training=False))
+
+
+def clamped(bundle, features):
+    """Moves ids that the model does not have to the nearest one that it has, for runtimes without assertions."""
+    return {name: ops.clip(features[name], 0, limit - 1) if limit else features[name] for name, limit in limits(bundle)}
+
+
+def limits(bundle):
+    """Gives (name, values below which an id must be) of each input; None for `masked_positions`, whose limit is T."""
+    config = bundle.config
+    known = {"token_ids": config.vocab_size, "segment_ids": config.type_vocab_size, "padding_mask": 2, MASKED: None}
+    return [(name, known[name]) for name in inputs(bundle)]
+
+
+class Keras:
+    """Runs a bundle on arrays as `predict` does, in a graph for all sizes.
+
+    Keras itself compiles the first batch that it sees for that size alone, which rounds otherwise in the seventh digit.
+    """
+
+    def __init__(self, bundle):
+        self.bundle = bundle
+        specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in inputs(bundle)}
+        self.model = tf.function(
+            lambda features: bundle.model(features, training=False), input_signature=[specs], autograph=False
+        )
+
+    def outputs(self, features):
+        """Named outputs for arrays of ids."""
+        return arrays(named(self.bundle, self._run(features)))
+
+    def answers(self, texts, pairs=None, max_length=None):
+        """Named answers for lists of texts, in one batch."""
+        features = self.bundle.tokenizer(texts, pairs, max_length=max_length)
+        return arrays(HEADS[self.bundle.head].answer(self._run(features)))
+
+    def _run(self, features):
+        return self.model({name: tf.constant(features[name], tf.int32) for name in inputs(self.bundle)})
+
+
+def arrays(outputs):
+    """Gives NumPy arrays of tensors."""
+    return {name: np.asarray(ops.convert_to_numpy(value)) for name, value in outputs.items()}
