@@ -1,9 +1,10 @@
 """BERT for Keras 3 and TensorFlow: any checkpoint or raw text in, one self-contained, proven artifact out."""
 
-from keras_bert.bundle import Bundle, create, load, predict, save
+from keras_bert.bundle import Bundle, create, load, save
 from keras_bert.config import BertConfig
 from keras_bert.encoder import build_encoder
 from keras_bert.heads import HEADS
+from keras_bert.prediction import predict
 from keras_bert.schedules import WarmupLinear as _WarmupLinear  # noqa: F401 - registers it
 from keras_bert.tokenization.preprocessor import TextPreprocessor
 from keras_bert.tokenization.tokenizer import Tokenizer

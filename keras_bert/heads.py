@@ -4,10 +4,8 @@ import dataclasses
 from collections.abc import Callable
 
 import keras
-import numpy as np
-from keras import ops
 
-from keras_bert import layers
+from keras_bert import answers, layers
 from keras_bert.encoder import config_of
 
 
@@ -96,46 +94,11 @@ class Head:
     options: tuple[str, ...] = ()
 
 
-def _classes(logits):
-    # top_k, because Keras's argmax compares bits, for which TFLite has no operation
-    label = ops.squeeze(ops.top_k(logits, 1)[1], -1)
-    return {"label": ops.cast(label, "int32"), "probabilities": ops.softmax(logits, axis=-1)}
-
-
-def _class_rows(answers, labels):
-    return [
-        {"label": labels[label], "probabilities": dict(zip(labels, map(float, probabilities), strict=True))}
-        for label, probabilities in zip(answers["label"], answers["probabilities"], strict=True)
-    ]
-
-
-TOP_WORDS = 5
-
-
-def _words(logits):
-    probabilities, words = ops.top_k(ops.softmax(logits, axis=-1), min(TOP_WORDS, logits.shape[-1]))
-    return {"words": ops.cast(words, "int32"), "probabilities": probabilities}  # (B, P, K)
-
-
-def _word_rows(answers, vocab):
-    """Per text a list with, per [MASK], the likeliest words as {"word", "probability"}."""
-    return [
-        [
-            [{"word": vocab[w], "probability": float(p)} for w, p in zip(*mask, strict=True)]
-            for mask in zip(words, probabilities, strict=True)
-        ]
-        for words, probabilities in zip(answers["words"], answers["probabilities"], strict=True)
-    ]
-
-
 HEADS = {
-    "masked_language_model": Head(masked_language_model, _words, _word_rows),
+    "masked_language_model": Head(masked_language_model, answers.words, answers.word_rows),
     "pretraining_model": Head(pretraining_model, pooler=True),
-    "sequence_classifier": Head(sequence_classifier, _classes, _class_rows, pooler=True, labelled=True),
+    "sequence_classifier": Head(sequence_classifier, answers.classes, answers.class_rows, pooler=True, labelled=True),
     "sentence_embedder": Head(
-        sentence_embedder,
-        lambda embedding: {"embedding": embedding},
-        lambda answers, _: np.stack(answers["embedding"]),
-        options=("pooling", "normalize"),
+        sentence_embedder, answers.vectors, answers.vector_rows, options=("pooling", "normalize")
     ),
 }

@@ -1,0 +1,139 @@
+"""Texts, or ids, to answers: checked, batched by length, given back in their order."""
+
+import keras
+import numpy as np
+
+from keras_bert.heads import HEADS
+
+
+def predict(bundle, texts, pairs=None, batch_size=32, max_length=None):
+    """Answers texts: sorted by length, batched, padded to the longest of a batch, given back in their order.
+
+    Args:
+        texts: list of str; or a dict of id arrays (n, T) with the model's inputs.
+        pairs: list of str, the second texts, or None.
+        max_length: tokens; longer texts are truncated. By default all that the model has positions for.
+
+    Returns:
+        sequence_classifier: a list of {"label", "probabilities"}; sentence_embedder: an array (n, D) float32;
+        masked_language_model: a list with, per [MASK] of the text, the likeliest {"word", "probability"}.
+
+    Raises:
+        ValueError: the head has no answer for a text, or the texts are not a list of str.
+    """
+    head = HEADS.get(bundle.head)
+    if head is None or head.answer is None:
+        raise ValueError(f"`predict` needs a head with an answer, got {bundle.head}.")
+    if isinstance(texts, dict):
+        texts = check_features(texts, bundle.config)
+        n = len(texts["token_ids"])
+        order = np.arange(n)
+    else:
+        check_texts(texts, pairs)
+        if bundle.tokenizer is None:
+            raise ValueError(
+                "`predict` needs a tokenizer for texts, but the folder had no vocab.txt or tokenizer.json."
+            )
+        max_length = checked_length(max_length, bundle.config)
+        n = len(texts)
+        order = np.argsort([len(text) + (len(pairs[i]) if pairs else 0) for i, text in enumerate(texts)], kind="stable")
+    rows = {}
+    for start in range(0, n, batch_size):
+        chosen = order[start : start + batch_size]
+        if isinstance(texts, dict):
+            features = {key: value[chosen] for key, value in texts.items()}
+        else:
+            seconds = [pairs[i] for i in chosen] if pairs else None
+            features = _features(bundle, [texts[i] for i in chosen], seconds, max_length)
+        for i, row in zip(chosen, _answers(bundle, features), strict=True):
+            rows[int(i)] = row
+    if not rows:
+        return []
+    answers = {name: [rows[i][name] for i in range(n)] for name in rows[0]}
+    return head.rows(answers, bundle.labels if head.labelled else bundle.tokenizer and bundle.tokenizer.vocab)
+
+
+def check_texts(texts, pairs=None):
+    """Refuses anything but a list of str, and pairs of another number."""
+    for name, values in (("texts", texts), ("pairs", pairs)):
+        if values is None and name == "pairs":
+            continue
+        if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+            raise ValueError(f"`{name}` must be a list of strings, got {type(values).__name__}.")
+        wrong = next((i for i, value in enumerate(values) if not isinstance(value, str)), None)
+        if wrong is not None:
+            raise ValueError(f"`{name}[{wrong}]` must be a string, got {type(values[wrong]).__name__}.")
+    if pairs is not None and len(pairs) != len(texts):
+        raise ValueError(f"`texts` and `pairs` must be equally many, got {len(texts)} and {len(pairs)}.")
+
+
+def check_features(features, config):
+    """Refuses ids that are outside the vocabulary, and texts that are longer than the model has positions for.
+
+    Args:
+        features: dict with `token_ids` and the model's other inputs, arrays (B, T) of integers.
+
+    Returns:
+        `features` as arrays; where they are left out, with segments of zeros and the mask that the pad id gives.
+    """
+    if features.get("token_ids") is None:
+        raise ValueError(f"`token_ids` is missing, got {', '.join(features) or 'nothing'}.")
+    ids = np.asarray(features["token_ids"])
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise ValueError(f"`token_ids` must be integers, got {ids.dtype}.")
+    if ids.ndim != 2:
+        raise ValueError(f"`token_ids` must have the shape (B, T), got {ids.shape}.")
+    if ids.shape[1] > config.max_position_embeddings:
+        raise ValueError(
+            f"`token_ids` has {ids.shape[1]} tokens a text, the model has {config.max_position_embeddings} positions. "
+            "Truncate the texts."
+        )
+    limits = {"token_ids": config.vocab_size, "segment_ids": config.type_vocab_size, "padding_mask": 2}
+    for name, limit in limits.items():
+        if features.get(name) is None:
+            continue
+        values = np.asarray(features[name])
+        if values.shape != ids.shape:
+            raise ValueError(f"`{name}` must have the shape of `token_ids`, {ids.shape}, got {values.shape}.")
+        if values.size and not (0 <= values.min() and values.max() < limit):
+            worst = values.max() if values.max() >= limit else values.min()
+            raise ValueError(f"`{name}` must be from 0 to {limit - 1}, got {worst}.")
+    given = {name: np.asarray(value) for name, value in features.items() if value is not None}
+    return {"segment_ids": np.zeros_like(ids), "padding_mask": (ids != config.pad_token_id).astype("int32"), **given}
+
+
+def _answers(bundle, features):
+    """Gives one dict of arrays per text of a batch; per [MASK] for a masked language model."""
+    mask_counts = None
+    if "masked_positions" in bundle.model.input and "masked_positions" not in features:
+        features, mask_counts = _with_masked_positions(features, bundle.tokenizer.mask_id)
+    outputs = HEADS[bundle.head].answer(bundle.model.predict_on_batch(features))
+    outputs = {name: keras.ops.convert_to_numpy(value) for name, value in outputs.items()}
+    for i in range(len(features["token_ids"])):
+        row = {name: value[i] for name, value in outputs.items()}
+        yield row if mask_counts is None else {name: value[: mask_counts[i]] for name, value in row.items()}
+
+
+def _with_masked_positions(features, mask_id):
+    is_mask = features["token_ids"] == mask_id
+    counts = is_mask.sum(axis=1)
+    positions = np.zeros((len(counts), max(1, counts.max(initial=0))), "int32")
+    for row, where in zip(positions, is_mask, strict=True):
+        found = np.flatnonzero(where)
+        row[: len(found)] = found
+    return {**features, "masked_positions": positions}, counts
+
+
+def _features(bundle, texts, pairs, max_length):
+    allowed = ("[MASK]",) if bundle.head == "masked_language_model" else ()
+    return bundle.tokenizer(texts, pairs, max_length=max_length, allowed_special=allowed)
+
+
+def checked_length(max_length, config):
+    """Gives `max_length`, or for None all positions of the model; refuses anything else."""
+    longest = config.max_position_embeddings
+    if max_length is None:
+        return longest
+    if type(max_length) is not int or not 3 <= max_length <= longest:
+        raise ValueError(f"`max_length` must be from 3 to the model's {longest} positions, got {max_length!r}.")
+    return max_length
