@@ -10,7 +10,7 @@ import numpy as np
 from tokenizers.normalizers import NFD, BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from keras_bert.tokenization.characters import GONE, NUM_CODE_POINTS, PAGE, VARIANTS
+from keras_bert.tokenization.characters import GONE, NUM_CODE_POINTS, VARIANTS, folded
 
 TARGET = Path(__file__).resolve().parents[1] / "keras_bert" / "tokenization" / "characters_huggingface.npz"
 SEPARATOR = "|"  # a starter that every rule leaves as it is, so that one call can ask about all characters
@@ -29,12 +29,12 @@ def ask_normalizer(**rules):
 def ask_punctuation():
     """Whether `tokenizers` splits a character off its neighbours: bool (code points,)."""
     code_points = [c for c in range(1, NUM_CODE_POINTS) if not 0xD800 <= c < 0xE000]
-    pieces = BertPreTokenizer().pre_tokenize_str(" ".join(f"a{chr(c)}a" for c in code_points))
     alone = np.zeros(NUM_CODE_POINTS, bool)
-    for word, (start, _) in pieces:
-        slot, place = divmod(start, 4)
-        if place == 1 and word != "a" and not word.isspace():
-            alone[code_points[slot]] = True
+    for chunk in np.array_split(code_points, 100):
+        pieces = BertPreTokenizer().pre_tokenize_str(" ".join(f"a{chr(c)}a" for c in chunk))
+        for word, (start, _) in pieces:
+            if start % 4 == 1 and word != "a" and not word.isspace():
+                alone[chunk[start // 4]] = True
     return alone
 
 
@@ -79,13 +79,6 @@ def table_of(answers):
             becomes[code_point, : len(text)] = [ord(char) for char in text]
             becomes[code_point, 0] -= code_point
     return becomes
-
-
-def folded(table):
-    """Stores equal pages of a table once: page number of each page (uint16), pages."""
-    pages = table.reshape(NUM_CODE_POINTS // PAGE, -1)
-    unique, which = np.unique(pages, axis=0, return_inverse=True)
-    return which.ravel().astype("uint16"), unique.reshape(len(unique), PAGE, *table.shape[1:])
 
 
 def make_tables():

@@ -48,6 +48,14 @@ def characters(lowercase, strip_accents, tokenize_chinese_chars):
     return becomes, kinds, ranks
 
 
+def folded(table):
+    """Stores equal pages of a table (1114112, ...) once: page of each code point // PAGE, pages (P, PAGE, ...)."""
+    known = {}
+    which = [known.setdefault(page.tobytes(), len(known)) for page in table.reshape(NUM_CODE_POINTS // PAGE, -1)]
+    pages = np.frombuffer(b"".join(known), table.dtype).reshape(len(known), PAGE, *table.shape[1:])
+    return np.array(which, "uint16"), pages
+
+
 def tables_source():
     """Where the frozen tables come from: the version of `tokenizers` and of Unicode."""
     return str(_file()["source"])

@@ -7,7 +7,7 @@ OPENING = frozenset("([{\u201c\u00ab$#@")
 
 
 def join_tokens(tokens):
-    """Joins WordPiece tokens; no blank round Chinese and Japanese characters, nor before closing punctuation.
+    """Joins WordPiece tokens; no blank between Chinese or Japanese characters, nor before closing punctuation.
 
     What lower-casing and accent stripping took away stays away, and so does the choice of blanks round `'` and `-`:
     `'` and `-` between words are joined on both sides.
@@ -25,11 +25,16 @@ def join_tokens(tokens):
 
 def _touch(text, token):
     last, first = text[-1], token[0]
-    if _is_wide(last) or _is_wide(first):
+    if _is_wide(last) and _is_wide(first):
         return True
     joined = len(text) > 1 and last in "'\u2019-" and text[-2] != " "
-    return (len(token) == 1 and (token in CLOSING or token == "-")) or last in OPENING or joined
+    closes = len(token) == 1 and (token in CLOSING or token == "-")
+    return closes or last in OPENING or joined or _is_wide_punctuation(last) or _is_wide_punctuation(first)
 
 
 def _is_wide(char):
     return unicodedata.east_asian_width(char) in "WF" and not "\uac00" <= char <= "\ud7a3"
+
+
+def _is_wide_punctuation(char):
+    return _is_wide(char) and unicodedata.category(char).startswith("P")

@@ -8,7 +8,7 @@ import dataclasses
 
 import numpy as np
 
-from keras_bert.tokenization.characters import CLEANED, ISOLATED, NUM_CODE_POINTS, PAGE, REGULAR
+from keras_bert.tokenization.characters import CLEANED, ISOLATED, NUM_CODE_POINTS, REGULAR, folded
 
 MAX_LETTERS = 100  # a longer word is one [UNK]
 BOUNDARY, UNKNOWN = 0, 1  # symbols: no letter here; a letter that is in no token
@@ -176,9 +176,5 @@ def _place_single(base, nodes, labels, used, taken):
 
 
 def _paged(table):
-    """Stores equal pages once: page of each code point // 128 (8704,), rows (pages * 128, ...), both int32."""
-    pages = table.astype("int32").reshape(NUM_CODE_POINTS // PAGE, -1)
-    known = {}
-    which = [known.setdefault(page.tobytes(), len(known)) for page in pages]
-    rows = np.frombuffer(b"".join(known), "int32")
-    return np.array(which, "int32"), rows.reshape(-1, *table.shape[1:])
+    which, pages = folded(table)
+    return which.astype("int32"), pages.reshape(-1, *table.shape[1:]).astype("int32")

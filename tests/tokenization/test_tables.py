@@ -1,0 +1,85 @@
+"""The frozen character tables, and the double array."""
+
+import importlib.util
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_bert.tokenization import characters, read_vocab, trie
+from tests.conftest import shared_data
+from tests.tokenization import small
+
+PACKAGE = Path(characters.__file__).parent
+
+
+def build(vocab, lowercase=True):
+    return trie.build_tables(vocab, *characters.characters(lowercase, lowercase, True))
+
+
+def walk(tables, word, base):
+    """Follows one word through the rows, a letter at a time; the token id, or -1."""
+    token = -1
+    for letter in word:
+        page, place = divmod(ord(letter), characters.PAGE)
+        symbol = tables.entries[tables.page[page] * characters.PAGE + place] >> trie.KIND_BITS
+        check, base, token = tables.trie[base + symbol].tolist()
+        if check != symbol:
+            return -1
+    return token
+
+
+@pytest.mark.slow
+def test_tables_made_again_are_equal():
+    path = Path(__file__).parents[2] / "scripts" / "make_character_tables.py"
+    spec = importlib.util.spec_from_file_location("make_character_tables", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    with np.load(PACKAGE / "characters_huggingface.npz") as file:
+        made = script.make_tables()
+        assert set(made) == set(file.files)
+        for name, array in made.items():
+            assert np.array_equal(array, file[name]), name
+
+
+def test_tables_are_small_and_say_where_they_come_from():
+    assert (PACKAGE / "characters_huggingface.npz").stat().st_size < 150_000  # measured: 104,442
+    assert "tokenizers 0.23.3" in characters.tables_source()
+    assert "Unicode" in characters.tables_source()
+
+
+def test_every_token_of_a_vocabulary_is_found_and_nothing_else():
+    tables = build(small.VOCAB, lowercase=False)
+    ids = {token: row for row, token in enumerate(small.VOCAB)}
+    for token in small.WORDS:
+        unreachable = token in ("中国", "``")  # isolated characters are words by themselves
+        assert walk(tables, token, tables.word_base) == (-1 if unreachable else ids[token]), token
+        assert walk(tables, token, tables.continuation_base) in (-1, ids.get(f"##{token}"))
+    assert walk(tables, "wonde", tables.word_base) == -1
+    assert walk(tables, "wonderf", tables.word_base) == -1
+
+
+@pytest.mark.parametrize(
+    ("name", "lowercase", "seconds"),
+    [("bert-base-uncased", True, 1), ("bert-base-chinese", False, 1), ("bert-base-multilingual-cased", False, 3)],
+)
+def test_published_vocabularies_are_laid_out_quickly(name, lowercase, seconds):
+    vocab = read_vocab(shared_data(f"vocab/{name}/vocab.txt"))
+    build(small.VOCAB)  # reads the file
+    start = time.process_time()
+    tables = build(vocab, lowercase)
+    assert time.process_time() - start < seconds  # measured: 0.15, 0.08, 0.36
+    last = {token: row for row, token in enumerate(vocab)}
+    words = [token for token in last if token.isascii() and token.isalpha() and (not lowercase or token.islower())]
+    assert len(words) > 1000
+    for token in words[::7]:
+        assert walk(tables, token, tables.word_base) == last[token]
+        assert walk(tables, token, tables.continuation_base) == last.get(f"##{token}", -1)
+
+
+def test_the_smallest_vocabularies():
+    for vocab in (small.SPECIAL, [*small.SPECIAL, "a"], [*small.SPECIAL, "##a"]):
+        tables = build(vocab)
+        assert walk(tables, "a", tables.word_base) == (5 if "a" in vocab else -1)
+        assert walk(tables, "a", tables.continuation_base) == (5 if "##a" in vocab else -1)
