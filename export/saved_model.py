@@ -8,9 +8,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_bert.bundle import checked_length
 from keras_bert.export import comparison, signatures
-from keras_bert.tokenization.vocabulary import write_vocab
+from keras_bert.prediction import checked_length
 
 FILE = "saved_model.pb"
 ALLOWED = 1e-6
@@ -34,21 +33,9 @@ def write(bundle, folder, max_length=None):
     module = tf.Module()
     module.weights = [weight.value for weight in bundle.model.weights]
     with tempfile.TemporaryDirectory() as made:
-        module.files = [tf.saved_model.Asset(str(path)) for path in write_names(bundle, Path(made))]
+        module.files = [tf.saved_model.Asset(str(path)) for path in signatures.write_names(bundle, Path(made))]
         functions = {name: function(*specs) for name, function, specs in _functions(bundle, max_length)}
         tf.saved_model.save(module, str(folder), signatures=functions)
-
-
-def write_names(bundle, folder):
-    """Writes vocab.txt and labels.txt, each where the bundle has it; gives their paths."""
-    paths = []
-    if bundle.tokenizer is not None:
-        paths.append(folder / "vocab.txt")
-        write_vocab(bundle.tokenizer.vocab, paths[-1])
-    if bundle.labels is not None:
-        paths.append(folder / "labels.txt")
-        paths[-1].write_text("".join(f"{label}\n" for label in bundle.labels), encoding="utf-8")
-    return paths
 
 
 def load(folder):

@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.heads import HEADS
+from keras_bert.tokenization.vocabulary import write_vocab
 
 OUTPUT_NAMES = {"sentence_embedder": "embedding"}  # of models with one output that is not logits
 
@@ -84,3 +85,15 @@ class Keras:
 def arrays(outputs):
     """Gives NumPy arrays of tensors."""
     return {name: np.asarray(ops.convert_to_numpy(value)) for name, value in outputs.items()}
+
+
+def write_names(bundle, folder):
+    """Writes vocab.txt and labels.txt, each where the bundle has it; gives their paths."""
+    paths = []
+    if bundle.tokenizer is not None:
+        paths.append(folder / "vocab.txt")
+        write_vocab(bundle.tokenizer.vocab, paths[-1])
+    if bundle.labels is not None:
+        paths.append(folder / "labels.txt")
+        paths[-1].write_text("".join(f"{label}\n" for label in bundle.labels), encoding="utf-8")
+    return paths

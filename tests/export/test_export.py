@@ -1,0 +1,146 @@
+import importlib
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from keras_bert import HEADS
+from keras_bert.export import FORMATS, comparison, export, saved_model
+from tests.models import tiny_bundle
+
+# Every head and every format at least once in the default run; test_saved_model.py has the classifier.
+COVERED = {
+    ("saved_model", "masked_language_model"),
+    ("tflite", "sequence_classifier"),
+    ("tflite", "pretraining_model"),
+    ("onnx", "sentence_embedder"),
+    ("onnx", None),
+}
+MATRIX = [
+    pytest.param(format, head, marks=[] if (format, head) in COVERED else pytest.mark.slow)
+    for format in FORMATS
+    for head in [*HEADS, None]
+]
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A folder that an earlier export left."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "report.json").write_text("{}")
+    (folder / "artifact").write_text("old")
+    return folder
+
+
+def assert_untouched(folder):
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"report.json": "{}", "artifact": "old"}
+    assert [path.name for path in folder.parent.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize(("format", "head"), MATRIX)
+def test_every_head_in_every_format(format, head, old):
+    report = export(tiny_bundle(head), old, format)
+    assert json.loads((old / "report.json").read_text()) == report
+    assert not (old / "artifact").exists()
+    assert (report["format"], report["head"], report["agreement"]) == (format, head, 1.0)
+    assert report["largest_difference"] <= report["allowed_difference"] <= 1e-4
+    assert report["bytes"] > 10_000
+    assert sum(report["operations"].values()) > 50
+    assert report["latency_ms"] > 0
+    assert report["keras_latency_ms"] > 0
+    assert report["versions"].keys() >= {"keras3-bert", "tensorflow", "keras", *FORMATS[format].packages}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inputs", ["pair", "ids", "free_ids"])
+def test_every_kind_of_tflite_inputs(inputs, tmp_path):
+    report = export(tiny_bundle("sequence_classifier"), tmp_path / "out", "tflite", inputs=inputs, max_length=16)
+    assert report["options"] == {"inputs": inputs, "max_length": 16}
+
+
+@pytest.mark.parametrize("moment", ["write", "load", "describe"])
+def test_interrupted_export_leaves_the_old_one(moment, old, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(saved_model, moment, interrupted)
+    if moment != "write":
+        monkeypatch.setattr(saved_model, "write", lambda bundle, folder: (folder / "half").write_text("new"))
+    if moment == "describe":
+        monkeypatch.setattr(saved_model, "load", lambda folder: lambda signature, inputs: {"y": np.ones(1)})
+        probe = comparison.Probe("s", {}, lambda: {"y": np.ones(1)})
+        monkeypatch.setattr(saved_model, "probes", lambda bundle: [probe])
+    with pytest.raises(KeyboardInterrupt):
+        export(tiny_bundle("sentence_embedder"), old)
+    assert_untouched(old)
+
+
+@pytest.mark.parametrize("format", ["saved_model", "onnx"])
+def test_disagreement_is_an_error(format, old, monkeypatch):
+    module = importlib.import_module(FORMATS[format].module)
+    write = module.write
+
+    def write_and_break(bundle, folder):
+        write(bundle, folder)
+        bundle.model.get_layer("layer_1").output_norm.beta.assign_add(np.full(12, 0.01))
+
+    monkeypatch.setattr(module, "write", write_and_break)
+    with pytest.raises(ValueError, match=rf"^The {format} file disagrees with the model: max difference \d") as error:
+        export(tiny_bundle(None), old, format)
+    assert f"allowed {module.ALLOWED:.0e}" in str(error.value)
+    assert str(old / module.FILE) in str(error.value)
+    assert_untouched(old)
+
+
+def test_what_counts_as_a_difference():
+    assert comparison.difference(np.array([1.0, 200.0]), np.array([1.5, 100.0])) == 1.0
+    assert comparison.difference(np.array([0.25]), np.array([0.5])) == 0.25
+    assert comparison.difference(np.array([np.nan]), np.array([np.nan])) == float("inf")
+    assert comparison.difference(np.zeros((1, 2)), np.zeros((1, 3))) == float("inf")
+    assert comparison.difference(np.array([b"a"], object), np.array([b"a"], object)) == 0.0
+    assert comparison.difference(np.array([1]), np.array([2])) == float("inf")
+
+
+def test_what_counts_as_the_same_answer():
+    expected = np.array([[0.2, 0.8], [0.8, 0.2], [0.5, 0.5]])
+    got = np.array([[0.2001, 0.7999], [0.2, 0.8], [np.nan, 0.5]])
+    assert comparison.same_answers(got, expected).tolist() == [True, False, False]
+    assert comparison.same_answers(np.array([1, 2]), np.array([1, 3])).tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("format", "options", "sentence"),
+    [
+        ("onx", {}, r"^Unknown format `onx`\. Did you mean `onnx`\? Known: saved_model, tflite, onnx\.$"),
+        ("saved_model", {"max_len": 3}, r"^`saved_model` takes no option `max_len`\. Did you mean `max_length`\?$"),
+        ("saved_model", {"max_length": 41}, r"^`max_length` must be from 3 to the model's 40 positions, got 41\.$"),
+    ],
+)
+def test_wrong_arguments(format, options, sentence, old):
+    with pytest.raises(ValueError, match=sentence):
+        export(tiny_bundle("sequence_classifier"), old, format, **options)
+    assert_untouched(old)
+
+
+def test_folder_with_other_files_is_kept(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(ValueError, match="holds files that are no export"):
+        export(tiny_bundle("sentence_embedder"), tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("format", "missing"), [("tflite", "ai_edge_litert"), ("onnx", "tf2onnx")])
+def test_missing_extra_names_the_command(format, missing, tmp_path, monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == missing else find_spec(name))
+    sentence = rf'^The format `{format}` needs {missing.replace("_", "-")}: pip install "keras3-bert\[{format}\]"$'
+    with pytest.raises(ImportError, match=sentence):
+        export(None, tmp_path / "out", format)
+
+
+def test_other_backends_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    with pytest.raises(ValueError, match=r"^Exports need KERAS_BACKEND=tensorflow, got jax\.$"):
+        export(None, tmp_path / "out")
