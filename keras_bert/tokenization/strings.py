@@ -48,7 +48,12 @@ def code_points_of(texts):
     """Decodes strings (B,) to flat int32 code points, a line end after each text, and int32 row_splits (B + 1,).
 
     Bytes that are not UTF-8 become U+FFFD, which normalization drops.
+
+    Raises:
+        ValueError: `texts` has another rank than 1.
     """
+    if texts.shape.rank not in (1, None):
+        raise ValueError(f"Texts must have shape (B,), got {tuple(texts.shape)}.")
     decoded = tf.strings.unicode_decode(tf.strings.join([texts, "\n"]), "UTF-8", errors="replace")
     return decoded.values, tf.cast(decoded.row_splits, tf.int32)
 

@@ -172,15 +172,17 @@ class Tokenizer:
         """
         budget = _budget(max_length, pairs)
         with tf.device("CPU:0"):
-            texts = texts if pairs is None else tf.concat([texts, pairs], 0)
+            if pairs is not None:
+                sizes = "`texts` and `pairs` must have equal lengths."
+                tf.debugging.assert_equal(tf.size(texts), tf.size(pairs), message=sizes)
+                texts = tf.concat([texts, pairs], 0)
             pieces = self._graph_pieces(*strings.code_points_of(texts), allowed_special)
             return self._packed(strings.ARRAY_OPS, pieces, pairs is not None, budget)
 
     def strings_to_ragged(self, texts, allowed_special=()):
         """Token ids of string tensors (B,) without [CLS] and [SEP]: int32 RaggedTensor (B, None)."""
-        with tf.device("CPU:0"):
-            pieces = self._graph_pieces(*strings.code_points_of(texts), allowed_special)
-            return tf.RaggedTensor.from_row_splits(pieces.ids, tf.cast(pieces.row_splits, tf.int64), validate=False)
+        pieces = self._graph_pieces(*strings.code_points_of(texts), allowed_special)
+        return tf.RaggedTensor.from_row_splits(pieces.ids, tf.cast(pieces.row_splits, tf.int64), validate=False)
 
     # Arrays of fixed shapes: TFLite, ONNX, any backend
 
@@ -247,7 +249,8 @@ class Tokenizer:
 
     def _graph_pieces(self, code_points, row_splits, allowed_special):
         allowed = self._special_tables(allowed_special)
-        return strings.word_pieces(code_points, row_splits, self._tables, self.unk_id, allowed)
+        with tf.device("CPU:0"):  # small integer operations: a GPU would only wait for copies
+            return strings.word_pieces(code_points, row_splits, self._tables, self.unk_id, allowed)
 
     def _pieces(self, texts, allowed_special):
         """Pieces of a list of texts as NumPy arrays, by a function that is traced once."""
@@ -259,8 +262,7 @@ class Tokenizer:
                 [flat, flat],
                 autograph=False,
             )
-        with tf.device("CPU:0"):
-            pieces = self._caches[key](*_flat_code_points(texts))
+        pieces = self._caches[key](*_flat_code_points(texts))
         return strings.Pieces(*(tensor.numpy() for tensor in pieces))
 
     def _packed(self, ops, pieces, paired, budget):

@@ -65,6 +65,13 @@ def test_an_empty_batch(tokenizer):
     assert tokenizer.strings_to_ragged(tf.zeros([0], tf.string)).to_list() == []
 
 
+def test_bad_shapes_are_named(tokenizer):
+    with pytest.raises(ValueError, match=r"must have shape \(B,\), got \(1, 1\)"):
+        tokenizer.strings_to_features(tf.constant([["the"]]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must have equal lengths"):
+        tokenizer.strings_to_features(tf.constant(["a", "b", "c"]), tf.constant(["a"]))
+
+
 def test_saved_model_in_a_process_without_this_package(tokenizer, tmp_path, texts):
     module = tf.Module()
     spec = tf.TensorSpec([None], tf.string, name="texts")
