@@ -1,5 +1,4 @@
 import re
-import sys
 
 import pytest
 
@@ -167,10 +166,3 @@ def test_tiny_corpora_hold_out_two_documents():
     assert (set(train), set(held)) == ({"a", "c"}, {"b", "d"})
     with pytest.raises(ValueError, match=r"^A corpus must have at least 4 documents, two to train on and"):
         hold_out({"a": ["x"], "b": ["y"], "c": ["z"]})
-
-
-def test_needs_neither_tensorflow_nor_keras():
-    import subprocess
-
-    code = "import sys, keras_bert.training.corpus as c; c.python_docs(); sys.exit('tensorflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,94 @@
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+import keras_bert
+from keras_bert.training.recipes.pretrain import Pretrain, run
+
+TINY = {
+    "vocab_size": 400,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "max_length": 24,
+    "batch_size": 4,
+}
+
+
+def write_corpus(path, documents=8):
+    words = "time year people way day man thing woman life child world school state family student group".split()
+    rng = np.random.default_rng(0)
+    texts = ["\n".join(" ".join(rng.choice(words, 6)).capitalize() + "." for _ in range(12)) for _ in range(documents)]
+    path.write_text("\n\n".join(texts), encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def tiny_run(tmp_path_factory):
+    """The config of a tiny run, its metrics and its folder."""
+    folder = tmp_path_factory.mktemp("pretrain")
+    corpus = write_corpus(folder / "corpus.txt")
+    config = Pretrain(corpus=corpus, out=str(folder / "out"), steps=20, learning_rate=1e-2, seed=1, **TINY)
+    return config, run(config), folder / "out"
+
+
+def test_a_tiny_run_from_text_to_a_folder(tiny_run):
+    config, metrics, out = tiny_run
+    assert json.loads((out / "metrics.json").read_text(encoding="utf-8")) == metrics
+    assert metrics["config"] == dataclasses.asdict(config)
+    assert metrics["before"]["mlm_loss"] == pytest.approx(math.log(metrics["vocab_size"]), abs=0.2)
+    assert metrics["after"]["mlm_loss"] < metrics["before"]["mlm_loss"] - 0.3
+    low, high = metrics["after"]["nsp_interval"]
+    assert 0 <= low < metrics["after"]["nsp_accuracy"] < high <= 1
+    assert [point["step"] for point in metrics["curve"]] == list(range(2, 21, 2))
+    assert metrics["curve"][-1]["held_out"].items() <= metrics["after"].items()
+    assert (metrics["documents"], len(metrics["held_out_documents"])) == (6, 2)
+
+
+def test_the_folder_loads(tiny_run):
+    bundle = keras_bert.load(tiny_run[2])
+    assert bundle.head == "pretraining_model"
+    assert bundle.tokenizer.vocab_size == tiny_run[1]["vocab_size"]
+    features = bundle.tokenizer(["Time year people."], ["The way."])
+    logits = bundle.model({**features, "masked_positions": np.array([[1, 2]])})
+    assert np.isfinite(logits["mlm_logits"]).all()
+
+
+def test_the_same_seed_gives_the_same_run(tiny_run, tmp_path):
+    config, metrics, _ = tiny_run
+    again = run(dataclasses.replace(config, out=str(tmp_path / "out")))
+    assert again["curve"] == metrics["curve"]
+
+
+@pytest.mark.parametrize("documents", [1, 3])
+def test_a_corpus_of_few_documents_is_an_error(tmp_path, documents):
+    corpus = write_corpus(tmp_path / "corpus.txt", documents)
+    message = rf"^A corpus must have at least 4 documents, two to train on and two to hold out, got {documents}\. Put a"
+    with pytest.raises(ValueError, match=message):
+        run(Pretrain(corpus=corpus, out=str(tmp_path / "out"), steps=1, **TINY))
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_configs():
+    with pytest.raises(ValueError, match=r"^`minutes` must be positive, got 0\.$"):
+        Pretrain(out="out", minutes=0)
+    with pytest.raises(ValueError, match=r"^`steps` must be at least 0, got -1\.$"):
+        Pretrain(out="out", steps=-1)
+
+
+def test_a_folder_with_something_else_is_not_replaced(tmp_path):
+    (tmp_path / "thesis.txt").write_text("years of work", encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"holds something else than an earlier run; it would be replaced\. Name another"
+    ):
+        run(Pretrain(corpus="python-docs", out=str(tmp_path), steps=1, **TINY))
+    assert (tmp_path / "thesis.txt").exists()
+
+
+@pytest.mark.slow
+def test_two_minutes_on_python_docs(tmp_path):
+    metrics = run(Pretrain(out=str(tmp_path / "out")))
+    assert metrics["after"]["mlm_loss"] < metrics["before"]["mlm_loss"] - 2.5

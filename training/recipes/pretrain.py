@@ -1,0 +1,195 @@
+"""Recipe: text in, a small BERT pretrained with masked words and next sentences out."""
+
+import dataclasses
+import itertools
+import math
+import statistics
+import time
+
+import keras
+
+import keras_bert
+from keras_bert.config import BertConfig
+from keras_bert.tokenization.tokenizer import Tokenizer
+from keras_bert.training import corpus
+from keras_bert.training.losses import pretraining_objectives
+from keras_bert.training.metrics import wilson_interval
+from keras_bert.training.optimization import adamw, warmup_linear
+from keras_bert.training.pairs import tokenize_documents
+from keras_bert.training.pretraining_batches import pretraining_batches
+from keras_bert.training.progress import ProgressBar
+from keras_bert.training.run_folder import check_out, write_run
+from keras_bert.training.vocabulary import train_vocab
+
+PYTHON_DOCS = "python-docs"
+REPORTS = 10  # points of the curves
+TIMED_STEPS = 12
+TRAINING_SHARE = 0.9  # of the time left; the rest is for the held-out documents and for saving
+RESULTS = [
+    (task, name, log) for task in ("mlm", "nsp") for name, log in (("loss", "cross_entropy"), ("accuracy", "accuracy"))
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pretrain:
+    """What to pretrain on and how.
+
+    Args:
+        out: folder to write: the model, and `metrics.json` beside its files.
+        corpus: "python-docs", the documentation inside Python, or text files: one path or a tuple of them.
+        vocab_size: the most tokens to train; a small corpus may give fewer.
+        max_length: T, tokens of a pair.
+        steps: batches to train on; 0 takes as many as fit into `minutes` on this machine.
+        learning_rate: its peak, after a tenth of the steps.
+        dropout: of hidden states and attention.
+        seed: decides the start, the pairs, the masks and their order.
+    """
+
+    out: str
+    corpus: str | tuple[str, ...] = PYTHON_DOCS
+    vocab_size: int = 4096
+    lowercase: bool = True
+    hidden_size: int = 128
+    num_hidden_layers: int = 2
+    num_attention_heads: int = 2
+    max_length: int = 64
+    batch_size: int = 32
+    minutes: float = 2.0
+    steps: int = 0
+    learning_rate: float = 2e-3
+    dropout: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self):
+        for name in ("vocab_size", "max_length", "batch_size", "minutes", "learning_rate"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"`{name}` must be positive, got {getattr(self, name)}.")
+        if self.steps < 0:
+            raise ValueError(f"`steps` must be at least 0, got {self.steps}.")
+
+
+def run(config):
+    """Trains a vocabulary and a BERT, evaluates on held-out documents, writes the model and its metrics.
+
+    Returns:
+        dict, as in `metrics.json`: "steps", "seconds", "vocab_size", "documents", "held_out_documents"; "before" and
+        "after", the results on the held-out documents, NSP accuracy with its 95% interval; "curve", the same results
+        and the training losses along the way.
+    """
+    started = time.monotonic()
+    check_out(config.out)
+    train_documents, held_documents = corpus.hold_out(read_corpus(config.corpus))
+    sentences = (sentence for document in train_documents.values() for sentence in document)
+    tokenizer = Tokenizer(train_vocab(sentences, config.vocab_size, config.lowercase), lowercase=config.lowercase)
+    train = tokenize_documents(list(train_documents.values()), tokenizer)
+    held = tokenize_documents(list(held_documents.values()), tokenizer)
+    held_batches = batches(config, held, tokenizer, None).cache()  # one epoch: the same pairs and masks each time
+
+    seconds = 60 * config.minutes - (time.monotonic() - started)
+    steps = config.steps or steps_in(seconds, config, train, tokenizer)
+    bundle = compiled(config, tokenizer, steps)
+    before = bundle.model.evaluate(held_batches, verbose=0, return_dict=True)
+    curve = fit(config, bundle.model, batches(config, train, tokenizer, steps), steps, held_batches)
+    after = curve[-1]["held_out"]
+    pairs = sum(len(y["nsp_logits"]) for _, y, _ in held_batches)
+    metrics = {
+        "config": dataclasses.asdict(config),
+        "steps": steps,
+        "vocab_size": tokenizer.vocab_size,
+        "documents": len(train_documents),
+        "held_out_documents": sorted(held_documents),
+        "held_out_pairs": pairs,
+        "before": named(before),
+        "after": {**after, "nsp_interval": wilson_interval(after["nsp_accuracy"], pairs)},
+        "curve": curve,
+        "seconds": round(time.monotonic() - started, 1),
+    }
+    write_run(bundle, metrics, config.out)
+    return metrics
+
+
+def read_corpus(name):
+    """A dict from names of documents to their sentences."""
+    if name == PYTHON_DOCS:
+        return corpus.python_docs()
+    return corpus.read_documents([name] if isinstance(name, str) else name)
+
+
+def batches(config, documents, tokenizer, steps):
+    """The batches of `steps` steps, or of one epoch."""
+    return pretraining_batches(
+        documents,
+        tokenizer,
+        max_length=config.max_length,
+        batch_size=config.batch_size,
+        max_predictions=math.ceil(0.15 * config.max_length),
+        seed=config.seed,
+        steps=steps,
+    )
+
+
+def compiled(config, tokenizer, steps):
+    """A new model with its optimizer, as a bundle; it starts alike each time."""
+    keras.utils.set_random_seed(config.seed)
+    bert = BertConfig(
+        vocab_size=tokenizer.vocab_size,
+        hidden_size=config.hidden_size,
+        num_hidden_layers=config.num_hidden_layers,
+        num_attention_heads=config.num_attention_heads,
+        intermediate_size=4 * config.hidden_size,
+        hidden_dropout_prob=config.dropout,
+        attention_probs_dropout_prob=config.dropout,
+        max_position_embeddings=config.max_length,
+        pad_token_id=tokenizer.pad_id,
+    )
+    bundle = keras_bert.create(bert, tokenizer, "pretraining_model")
+    optimizer = adamw(warmup_linear(config.learning_rate, steps // 10, steps), bundle.model)
+    optimizer.build(bundle.model.trainable_weights)  # otherwise `fit` traces its step twice
+    bundle.model.compile(optimizer, **pretraining_objectives())
+    return bundle
+
+
+def steps_in(seconds, config, documents, tokenizer):
+    """How many steps fit into the time, a multiple of `REPORTS`: tried with a model that is then thrown away.
+
+    The number of steps is fixed before training, so that the learning rate reaches its end, and the run can be made
+    again by giving `steps`.
+    """
+    started = time.monotonic()
+    model = compiled(config, tokenizer, TIMED_STEPS).model
+    stamps = []
+    watch = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: stamps.append(time.monotonic()))
+    model.fit(batches(config, documents, tokenizer, TIMED_STEPS), callbacks=[watch], shuffle=False, verbose=0)
+    step = statistics.median(after - before for before, after in itertools.pairwise(stamps))
+    start_up = stamps[0] - started  # the real model is built and traced once more
+    left = seconds - (time.monotonic() - started) - start_up
+    return max(1, int(left * TRAINING_SHARE / step / REPORTS)) * REPORTS
+
+
+def fit(config, model, data, steps, held_batches):
+    """Trains, and gives the curve: a list of dicts with "step", training results and held-out results."""
+    reports = max(count for count in range(1, REPORTS + 1) if steps % count == 0)
+    shown = {"mlm_logits_cross_entropy": "mlm loss", "nsp_logits_accuracy": "nsp accuracy"}
+    with ProgressBar(steps, "pretrain", shown) as bar:
+        history = model.fit(
+            data,
+            epochs=reports,
+            steps_per_epoch=steps // reports,
+            validation_data=held_batches,
+            callbacks=[bar],
+            shuffle=False,
+            verbose=0,
+        ).history
+    return [
+        {
+            "step": (report + 1) * steps // reports,
+            "train": named({name: values[report] for name, values in history.items()}),
+            "held_out": named({name.removeprefix("val_"): v[report] for name, v in history.items() if "val_" in name}),
+        }
+        for report in range(reports)
+    ]
+
+
+def named(logs):
+    """Keras's logs under short names."""
+    return {f"{task}_{name}": round(logs[f"{task}_logits_{log}"], 4) for task, name, log in RESULTS}
