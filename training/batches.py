@@ -22,6 +22,7 @@ class TokenizedExamples:
         starts, lengths: (n,) int32 of the first texts in `token_ids`, cut to what fits.
         pair_starts, pair_lengths: the same for the second texts, or None.
         tokens: (n,) int32, the length of each row with its special tokens.
+        truncated: how many rows were cut.
         special_ids: the ids of [CLS], [SEP], [PAD].
     """
 
@@ -31,6 +32,7 @@ class TokenizedExamples:
     pair_starts: np.ndarray | None
     pair_lengths: np.ndarray | None
     tokens: np.ndarray
+    truncated: int
     special_ids: tuple[int, int, int]
 
     def __len__(self):
@@ -62,10 +64,11 @@ def tokenize_examples(texts, pairs, tokenizer, max_length):
     pair_starts = pair_lengths = None
     if pairs is not None:
         (starts, pair_starts), (lengths, pair_lengths) = np.split(starts, 2), np.split(lengths, 2)
+    cut = int(np.sum(packed_width(lengths, pair_lengths) > max_length))
     lengths, pair_lengths = truncated(np, lengths, pair_lengths, max_length - special)
     tokens = packed_width(lengths, pair_lengths)
     special_ids = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
-    return TokenizedExamples(token_ids, starts, lengths, pair_starts, pair_lengths, tokens, special_ids)
+    return TokenizedExamples(token_ids, starts, lengths, pair_starts, pair_lengths, tokens, cut, special_ids)
 
 
 def bucket_widths(tokens, buckets=BUCKETS, multiple=8):

@@ -1,0 +1,127 @@
+import json
+
+import numpy as np
+import pytest
+
+import keras_bert
+from keras_bert.training.metrics import classification_metrics, wilson_interval
+from keras_bert.training.recipes.classify import Classify, run
+from tests.models import tiny_bundle
+
+GOOD = ["good film !", "hello good world", "a good b .", "the good world"]
+BAD = ["bad film !", "bad world", "a bad b ."]
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pretrained") / "tiny"
+    keras_bert.save(tiny_bundle(None), folder)
+    return str(folder)
+
+
+def write(path, rows, header="text\tlabel"):
+    path.write_text("\n".join([header, *("\t".join(row) for row in rows)]) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path):
+    rows = [(text, "pos") for text in GOOD] + [(text, "neg") for text in BAD]
+    return {"train": write(tmp_path / "train.tsv", rows), "dev": write(tmp_path / "dev.tsv", rows[1::2])}
+
+
+def test_learns_easy_examples_and_saves_what_it_scored(pretrained, files, tmp_path):
+    out = tmp_path / "out"
+    small_steps = {"epochs": 12, "batch_size": 2, "learning_rate": 5e-3, "max_length": 8}
+    metrics = run(Classify(pretrained, **files, test=files["train"], out=str(out), **small_steps))
+    assert metrics == json.loads((out / "metrics.json").read_text())
+    assert metrics["labels"] == ["neg", "pos"]
+    assert metrics["test"]["accuracy"] == 1.0
+    assert metrics["test"]["classes"]["pos"] == {"examples": 4, "right": 4, "answered": 4}
+    assert metrics["config"]["epochs"] == len(metrics["epochs"]) == 12
+    bert = keras_bert.load(out)
+    assert (bert.head, bert.labels) == ("sequence_classifier", ["neg", "pos"])
+    assert [answer["label"] for answer in keras_bert.predict(bert, GOOD + BAD)] == ["pos"] * 4 + ["neg"] * 3
+
+
+def test_the_best_weights_are_kept(pretrained, files, tmp_path):
+    """A learning rate that ruins the model: the kept weights must score what their epoch did, not what the last did."""
+    config = Classify(pretrained, **files, out=str(tmp_path / "out"), epochs=6, batch_size=2, learning_rate=0.5, seed=1)
+    metrics = run(config)
+    scores = [(epoch["dev_accuracy"], -epoch["dev_loss"]) for epoch in metrics["epochs"]]
+    assert metrics["kept_epoch"] == 1 + max(range(6), key=lambda i: scores[i])
+    assert metrics["dev"]["accuracy"] == pytest.approx(max(scores)[0], abs=1e-3)
+    assert metrics["kept_epoch"] < 6
+    answers = keras_bert.predict(keras_bert.load(config.out), [*GOOD, *BAD][1::2])
+    right = np.mean([a["label"] == b for a, b in zip(answers, ["pos", "pos", "neg"], strict=True)])
+    assert right == pytest.approx(metrics["dev"]["accuracy"], abs=1e-3)
+
+
+def test_pairs_truncation_and_the_same_run_twice(pretrained, tmp_path):
+    rows = [("a b c", "hello world", "1"), ("a b c a b c a b c", "hello", "0")] * 3
+    train = write(tmp_path / "train.tsv", rows, "sentence1\tsentence2\tlabel")
+    runs = [
+        run(Classify(pretrained, train, str(tmp_path / name), epochs=2, batch_size=4, max_length=10)) for name in "ab"
+    ]
+    assert runs[0]["truncated"] == 3
+    assert runs[0]["epochs"] == runs[1]["epochs"]
+    assert "dev" not in runs[0]
+    assert runs[0]["kept_epoch"] == 2
+    weights = [keras_bert.load(tmp_path / name).model.get_weights() for name in "ab"]
+    for one, other in zip(*weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_bad_input_is_refused_before_any_work(pretrained, files, tmp_path):
+    out = str(tmp_path / "out")
+    wrong = write(tmp_path / "wrong.tsv", [("good", "pos"), ("bad", "negg"), ("bad", "neg")])
+    one = write(tmp_path / "one.tsv", [("good", "pos")])
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "notes.txt").write_text("mine")
+    for changes, message in (
+        (
+            {"dev": wrong},
+            r"^.*wrong\.tsv line 3 has the unknown label `negg`\. Did you mean `neg`\? Known: neg, pos\.$",
+        ),
+        ({"train": one}, r"^.*one\.tsv must hold at least two different labels, got only `pos`\.$"),
+        ({"label_column": "lable"}, r"^.*train\.tsv has no column `lable`\. Did you mean `label`\? .*$"),
+        ({"max_length": 41}, r"^`max_length` must be from 3 to the model's 40 positions, got 41\.$"),
+        ({"model": str(tmp_path / "gone")}, r"^.*gone is not a folder\. .*$"),
+        ({"out": pretrained}, r"^`out` must be another folder than `model`, got .* for both\.$"),
+        ({"out": str(other)}, r"^.*other holds something else than an earlier run; .* Name another folder\.$"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run(Classify(**{"model": pretrained, "out": out, **files, **changes}))
+    assert sorted(path.name for path in other.iterdir()) == ["notes.txt"]
+    with pytest.raises(ValueError, match=r"^`epochs` must be positive, got 0\.$"):
+        Classify(pretrained, files["train"], out, epochs=0)
+    with pytest.raises(ValueError, match=r"^`train` must name a file, got ''\.$"):
+        Classify(pretrained, "", out)
+
+
+def test_an_interrupted_run_leaves_the_old_folder(pretrained, files, tmp_path, monkeypatch):
+    config = Classify(pretrained, files["train"], str(tmp_path / "out"), epochs=1)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "metrics.json").write_text("{}")
+
+    def interrupted(bundle, folder):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(keras_bert, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(config)
+    assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == {"metrics.json": "{}"}
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_metrics():
+    metrics = classification_metrics([0, 0, 1, 2], [0, 1, 1, 1], ["a", "b", "c"])
+    assert metrics["accuracy"] == 0.5
+    assert metrics["classes"] == {
+        "a": {"examples": 2, "right": 1, "answered": 1},
+        "b": {"examples": 1, "right": 1, "answered": 3},
+        "c": {"examples": 1, "right": 0, "answered": 0},
+    }
+    assert wilson_interval(0.9, 80) == [0.8149, 0.9485]
+    assert wilson_interval(1.0, 10) == [0.7225, 1.0]
