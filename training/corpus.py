@@ -9,14 +9,14 @@ from pathlib import Path
 # and something that can begin a sentence. U+FF0E is a full stop in older Chinese texts, a point between digits.
 CLOSING = "\"'”’)\\]）」』》】"
 SENTENCE_END = re.compile(
-    f"[。！？]+[!?]*[{CLOSING}]*(?![{CLOSING}])"
+    f"[!?]*[。！？][。！？!?]*[{CLOSING}]*(?![{CLOSING}])"
     f"|(?:[!?]+|．(?![0-9０-９]))[{CLOSING}]*(?=[^\\s\\x00-\\x7f{CLOSING}])"
     f"|[.!?．]+[{CLOSING}]*(?=\\s)"
 )
 SENTENCE_START = re.compile('\\s*(?:["\'“‘(\\[*（「『《]*[A-Z0-9À-ÖØ-Þ\\u0370-\\U0010ffff]|["“‘(\\[]|$)')
 ABBREVIATION = re.compile(
-    r"(?:^|[\s(\[\"'“‘])(?:[A-Z]|e\.g|i\.e|cf|vs|viz|al|etc|Mr|Mrs|Ms|Dr|Prof|Rev|Gen|Col|Capt|Lt|Sgt|St|Jr|Sr|No|Nos"
-    r"|Vol|Fig|Figs|Eq|Sec|Ch|pp?|ed|eds|approx|ca|Inc|Ltd|Co|Corp|U\.S|U\.K|Jan|Feb|Mar|Apr|Aug|Sept?|Oct|Nov|Dec)\.$"
+    r"(?<![A-Za-z])(?:(?:[A-Z]\.)*[A-Z]|e\.g|i\.e|cf|vs|viz|al|etc|Mr|Mrs|Ms|Dr|Prof|Rev|Gen|Col|Capt|Lt|Sgt|St|Jr|Sr|Esq"
+    r"|Nos?|Vol|Figs?|Eq|Sec|Ch|pp?|eds?|approx|ca|Inc|Ltd|Co|Corp|Jan|Feb|Mar|Apr|Aug|Sept?|Oct|Nov|Dec)\.$"
 )
 CODE = re.compile(r">>>|::=|[-=~*^+]{4,}|^[|+#@]|^(?:def|class|import|from|for|if|return|print|async) ?.*[:)]$")
 
