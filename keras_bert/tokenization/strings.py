@@ -14,6 +14,8 @@ import tensorflow as tf
 from keras_bert.tokenization.characters import CLEANED, ISOLATED, PAGE, PAGE_BITS, REGULAR
 from keras_bert.tokenization.trie import BOUNDARY, KIND_BITS, MAX_LETTERS, MORE, MOVES, UNKNOWN
 
+LENGTH_BITS = 7  # a match is token id << LENGTH_BITS | length, and no match has more than MAX_LETTERS letters
+LENGTH_MASK = (1 << LENGTH_BITS) - 1
 ARRAY_OPS = types.SimpleNamespace(
     arange=tf.range,
     take=tf.gather,
@@ -75,7 +77,8 @@ def word_pieces(code_points, row_splits, tables, unk_id, allowed=None):
     entries, source = normalize(entries, code_points, tables)
     starts, ends, letters = split(entries)
     symbols = _symbol(tf.gather(entries, starts))
-    starts, ends, ids, words = longest_matches(starts, ends, symbols, letters, tables, unk_id)
+    first, found = longest_matches(starts, ends, symbols, letters, tables)
+    starts, ends, ids, words = in_text_order(starts, ends, first, found, tf.size(entries), unk_id)
     starts, last = tf.gather(source, starts), tf.gather(source, ends - 1)
     if allowed is None:
         ends = last + 1
@@ -135,68 +138,87 @@ def split(entries):
     return tf.gather(borders, words), tf.gather(ends, words), tf.pad(letters, [[0, 1]])
 
 
-def longest_matches(starts, ends, symbols, letters, tables, unk_id):
+def longest_matches(starts, ends, symbols, letters, tables):
     """Cuts all words into pieces at once, one letter a step, always the longest token that fits.
 
-    Every word has a place in the trie. Where the walk ends, the longest match so far is a piece, and the walk begins
-    anew behind it; a word without a match there, or of more than MAX_LETTERS, is one unknown token.
+    Every word has a place in the trie. Where its walk ends, the longest match so far is a piece, and the next walk
+    begins behind it, until the word ends or nothing matches.
 
     Args:
         starts, ends, symbols: (W,) int32 of the words; the symbol is that of the first letter.
         letters: (M + 1,) int32 from `split`.
 
     Returns:
-        starts, ends, ids, words: (P,) int32, in the order of the text.
+        where a walk began (P,) int32, and what it found (P,) int32: token id << LENGTH_BITS | length, or 0.
     """
+    check, next_base, token = tf.unstack(tables.trie, num=3, axis=1)
+
+    def walk(symbol, at, base, first, best):
+        row = base + symbol
+        walks = tf.equal(tf.gather(check, row), symbol)
+        accepted = tf.where(walks, tf.gather(token, row), -1)
+        at += 1
+        best = tf.where(accepted >= 0, accepted * (1 << LENGTH_BITS) + (at - first), best)
+        symbol = tf.gather(letters, at)
+        walks = walks & (symbol > BOUNDARY)
+        done, on = _where(~walks), _where(walks)
+        found = tf.gather(first, done), tf.gather(best, done)
+        behind = found[0] + (found[1] & LENGTH_MASK)
+        rest = tf.gather(letters, behind)
+        again = _where((found[1] > 0) & (rest > BOUNDARY))
+        behind = tf.gather(behind, again)
+        live = (
+            tf.concat([tf.gather(symbol, on), tf.gather(rest, again)], 0),
+            tf.concat([tf.gather(at, on), behind], 0),
+            tf.concat(
+                [tf.gather(next_base, tf.gather(row, on)), tf.fill(tf.shape(again), tables.continuation_base)], 0
+            ),
+            tf.concat([tf.gather(first, on), behind], 0),
+            tf.concat([tf.gather(best, on), tf.zeros_like(again)], 0),
+        )
+        return live, tf.stack(found, 1)
+
+    def step(number, live, found):
+        live, done = walk(*live)
+        return number + 1, live, found.write(number, done)
+
     short = _where(ends - starts <= MAX_LETTERS)
-    start = tf.gather(starts, short)
+    symbols, starts = tf.gather(symbols, short), tf.gather(starts, short)
+    live, done = walk(symbols, starts, tf.fill(tf.shape(short), tables.word_base), starts, tf.zeros_like(short))
+    found = tf.TensorArray(tf.int32, 1, dynamic_size=True, infer_shape=False, element_shape=[None, 2]).write(0, done)
+    shapes = (tf.TensorShape([]), (tf.TensorShape([None]),) * 5, None)
+    loop = (1, live, found)
+    found = tf.while_loop(lambda number, live, found: tf.size(live[0]) > 0, step, loop, shapes, parallel_iterations=1)[
+        2
+    ]
+    return tf.unstack(found.concat(), num=2, axis=1)
 
-    def walk(state, symbol):
-        word, at, base, piece, end, token = tf.unstack(state, num=6, axis=1)
-        check, next_base, accepted = tf.unstack(tf.gather(tables.trie, base + symbol), num=3, axis=1)
-        walks = tf.equal(check, symbol)
-        hit = walks & (accepted >= 0)
-        end, token = tf.where(hit, at + 1, end), tf.where(hit, accepted, token)
-        done = tf.gather(tf.stack([word, piece, end, token], 1), _where(~walks))
-        at, piece = tf.where(walks, at + 1, end), tf.where(walks, piece, end)
-        base = tf.where(walks, next_base, tables.continuation_base)
-        alive = walks | ((token >= 0) & (tf.gather(letters, end) > BOUNDARY))
-        state = tf.stack([word, at, base, piece, end, tf.where(walks, token, -1)], 1)
-        return tf.gather(state, _where(alive)), done
 
-    def step(number, state, found):
-        state, done = walk(state, tf.gather(letters, state[:, 1]))
-        return number + 1, state, found.write(number, done)
+def in_text_order(starts, ends, first, found, size, unk_id):
+    """Puts pieces in the order of the text; a word with a hole, or of more than MAX_LETTERS, is one unknown token.
 
-    state = tf.stack([short, start, tf.fill(tf.shape(start), tables.word_base), start, start, -tf.ones_like(start)], 1)
-    state, done = walk(state, tf.gather(symbols, short))
-    found = tf.TensorArray(tf.int32, 1, dynamic_size=True, infer_shape=False, element_shape=[None, 4]).write(0, done)
-    _, _, found = tf.while_loop(
-        lambda number, state, found: tf.size(state) > 0,
-        step,
-        (1, state, found),
-        (tf.TensorShape([]), tf.TensorShape([None, 6]), None),
-        parallel_iterations=1,
+    Args:
+        starts, ends: (W,) int32 of the words; first, found: (P,) from `longest_matches`; size: M.
+
+    Returns:
+        starts, ends, ids, words: (P,) int32 of the pieces.
+    """
+    is_start = tf.scatter_nd(tf.expand_dims(starts, 1), tf.ones_like(starts), [size])
+    word_at = tf.cumsum(is_start) - 1
+    word = tf.gather(word_at, first)
+    too_long = tf.cast(ends - starts > MAX_LETTERS, tf.int32)
+    unknown = tf.tensor_scatter_nd_max(too_long, tf.expand_dims(word, 1), tf.cast(tf.equal(found, 0), tf.int32))
+    whole, broken = _where(tf.equal(tf.gather(unknown, word), 0)), _where(unknown > 0)
+    ids = tf.concat(
+        [tf.bitwise.right_shift(tf.gather(found, whole), LENGTH_BITS), tf.fill(tf.shape(broken), unk_id)], 0
     )
-    word, piece, end, token = tf.unstack(found.concat(), num=4, axis=1)
-    # a hole in a word makes it one [UNK]
-    broken = tf.tensor_scatter_nd_max(
-        tf.cast(ends - starts > MAX_LETTERS, tf.int32), tf.expand_dims(word, 1), tf.cast(token < 0, tf.int32)
-    )
-    whole, unknown = _where(tf.equal(tf.gather(broken, word), 0)), _where(broken > 0)
-    piece = tf.concat([tf.gather(piece, whole), tf.gather(starts, unknown)], 0)
-    columns = tf.concat(
-        [
-            tf.gather(tf.stack([end, token, word], 1), whole),
-            tf.stack([tf.gather(ends, unknown), tf.fill(tf.shape(unknown), unk_id), unknown], 1),
-        ],
-        0,
-    )
-    # put in the order of the text through a map from places to rows
-    row = tf.scatter_nd(tf.expand_dims(piece, 1), tf.range(1, tf.size(piece) + 1), tf.shape(letters))
-    piece = _where(row > 0)
-    end, token, word = tf.unstack(tf.gather(columns, tf.gather(row, piece) - 1), num=3, axis=1)
-    return piece, end, token, word
+    first = tf.gather(first, whole)
+    last = tf.concat([first + (tf.gather(found, whole) & LENGTH_MASK), tf.gather(ends, broken)], 0)
+    first = tf.concat([first, tf.gather(starts, broken)], 0)
+    row = tf.scatter_nd(tf.expand_dims(first, 1), tf.range(1, tf.size(first) + 1), [size])  # a map from places to rows
+    place = _where(row > 0)
+    row = tf.gather(row, place) - 1
+    return place, tf.gather(last, row), tf.gather(ids, row), tf.gather(word_at, place)
 
 
 def special_tokens(entries, code_points, allowed):
