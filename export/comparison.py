@@ -23,7 +23,8 @@ TEXTS = (
     "a" * 5000,
 )
 
-SAME_DIRECTION = 0.9999  # cosine from which on two vectors count as the same answer
+CLOSE = 1e-4  # difference up to which two values count as the same answer, relative above 1
+SAME_DIRECTION = 0.9999  # cosine from which on two vectors do, if they have the same largest value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,8 +68,7 @@ def compare(probes, run):
         run: (signature, inputs) -> arrays by name, of the artifact.
 
     Returns:
-        The largest difference, relative where the value is above 1, and the share of texts with the same answer: equal
-        labels, the same highest class, a vector of the same direction. Not finite is as far away as can be.
+        The largest `difference`, and the share of texts with the same answer by `same_answers`.
     """
     largest, same = 0.0, []
     for probe in probes:
@@ -95,16 +95,17 @@ def difference(got, expected):
 
 
 def same_answers(got, expected):
-    """Gives bool (B,): equal labels, or vectors whose direction is the same and whose largest value stands alike."""
+    """Gives bool (B,): equal labels; values that are close, or whose direction is the same and the largest one too."""
     if got.shape != expected.shape:
         return np.zeros(len(expected), bool)
     rows = len(expected)
     if not np.issubdtype(expected.dtype, np.floating):
         return (got == expected).reshape(rows, -1).all(axis=1)
+    close = (np.abs(got - expected) <= CLOSE * np.maximum(1.0, np.abs(expected))).all(axis=-1)
     lengths = np.linalg.norm(got, axis=-1) * np.linalg.norm(expected, axis=-1)
     cosine = (got * expected).sum(axis=-1) / np.maximum(lengths, 1e-12)
-    same = (cosine >= SAME_DIRECTION) & (got.argmax(axis=-1) == expected.argmax(axis=-1))
-    return same.reshape(rows, -1).all(axis=1)
+    alike = (cosine >= SAME_DIRECTION) & (got.argmax(axis=-1) == expected.argmax(axis=-1))
+    return (close | alike).reshape(rows, -1).all(axis=1)
 
 
 def median_ms(run, repeats=15):

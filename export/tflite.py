@@ -19,7 +19,7 @@ MAX_LENGTH = 128
 
 
 def write(bundle, folder, inputs=None, max_length=None, max_code_points=None):
-    """Writes model.tflite, and the vocabulary and labels beside it.
+    """Writes model.tflite; beside it the vocabulary and labels and, with ids in, the tokenizer's files.
 
     Its one signature, `serving_default`, is bound by name: TFLite sorts inputs by the alphabet. Ids that the model does
     not have are moved to the nearest one that it has.
@@ -31,9 +31,12 @@ def write(bundle, folder, inputs=None, max_length=None, max_code_points=None):
         max_length: T, tokens of every text, whatever its length; by default 128. For "free_ids" not used.
         max_code_points: C; longer texts must be cut. By default 4 T.
     """
-    function, specs = _function(bundle, **_sizes(bundle, inputs, max_length, max_code_points))
+    sizes = _sizes(bundle, inputs, max_length, max_code_points)
+    function, specs = _function(bundle, **sizes)
     (Path(folder) / FILE).write_bytes(convert(function, specs, bundle.model.weights))
     signatures.write_names(bundle, Path(folder))
+    if bundle.tokenizer is not None and sizes["inputs"] in ("ids", "free_ids"):
+        bundle.tokenizer.save(folder)
 
 
 def convert(function, specs, weights):
@@ -118,7 +121,7 @@ def operations(content):
 def code_points(text, chars):
     """Gives int32 (1, C): the text's code points, cut at C and padded with 0."""
     points = np.zeros((1, chars), "int32")
-    found = np.frombuffer(text[:chars].encode("utf-32-le"), "int32")
+    found = np.frombuffer(text[:chars].encode("utf-32-le", "surrogatepass"), "int32")
     points[0, : len(found)] = found
     return points
 

@@ -1,5 +1,10 @@
 import importlib
 import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -8,6 +13,8 @@ import pytest
 from keras_bert import HEADS
 from keras_bert.export import FORMATS, comparison, export, saved_model
 from tests.models import tiny_bundle
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # Every head and every format at least once in the default run; test_saved_model.py has the classifier.
 COVERED = {
@@ -77,6 +84,34 @@ def test_interrupted_export_leaves_the_old_one(moment, old, monkeypatch):
     assert_untouched(old)
 
 
+EXPORTER = """
+import sys
+from tests.models import tiny_bundle
+from keras_bert.export import export
+bundle = tiny_bundle("sentence_embedder")
+print("ready", flush=True)
+export(bundle, sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+def test_killed_export_leaves_the_old_one_or_none(old):
+    rng, untouched = random.Random(0), 0
+    for _ in range(6):
+        command = [sys.executable, "-c", EXPORTER, str(old)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT) as process:
+            assert process.stdout.readline() == b"ready\n"
+            time.sleep(rng.uniform(0.0, 2.5))
+            process.kill()
+        if (old / "artifact").exists():
+            untouched += 1
+            assert {path.name for path in old.iterdir()} == {"report.json", "artifact"}
+        elif old.exists():
+            saved_model.load(old)
+            assert json.loads((old / "report.json").read_text())["agreement"] == 1.0
+    assert untouched
+
+
 @pytest.mark.parametrize("format", ["saved_model", "onnx"])
 def test_disagreement_is_an_error(format, old, monkeypatch):
     module = importlib.import_module(FORMATS[format].module)
@@ -104,9 +139,9 @@ def test_what_counts_as_a_difference():
 
 
 def test_what_counts_as_the_same_answer():
-    expected = np.array([[0.2, 0.8], [0.8, 0.2], [0.5, 0.5]])
-    got = np.array([[0.2001, 0.7999], [0.2, 0.8], [np.nan, 0.5]])
-    assert comparison.same_answers(got, expected).tolist() == [True, False, False]
+    expected = np.array([[0.2, 0.8], [0.8, 0.2], [0.5, 0.5], [0.0, 0.0], [3.0, 4.0], [0.50001, 0.5]])
+    got = np.array([[0.201, 0.799], [0.2, 0.8], [np.nan, 0.5], [1e-7, 0.0], [6.0, 8.0], [0.5, 0.50001]])
+    assert comparison.same_answers(got, expected).tolist() == [True, False, False, True, True, True]
     assert comparison.same_answers(np.array([1, 2]), np.array([1, 3])).tolist() == [True, False]
 
 
