@@ -1,0 +1,47 @@
+"""`keras-bert`: the command line. Commands import Keras and TensorFlow only when they run."""
+
+import typer
+
+from keras_bert_cli import (
+    doctor,
+    export_model,
+    inspect_model,
+    predict_texts,
+    pretrain_model,
+    quickstart,
+    tokenize_text,
+    train_tasks,
+)
+
+
+class OneSentence(typer.core.TyperGroup):
+    """Shows what is wrong with a user's input as one red line, without a traceback."""
+
+    def invoke(self, context):
+        try:
+            return super().invoke(context)
+        except (ValueError, ImportError, OSError) as error:
+            message = str(error)
+            if not message or "\n" in message:  # ours are one sentence: this is a fault of the program
+                raise
+            typer.secho(message, fg="red", err=True)
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    cls=OneSentence,
+    name="keras-bert",
+    help="BERT for Keras 3 and TensorFlow: any checkpoint or raw text in, one self-contained, proven artifact out.",
+    epilog="To begin: keras-bert quickstart",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("quickstart")(quickstart.quickstart)
+app.add_typer(train_tasks.app, name="train")
+app.command("predict")(predict_texts.predict)
+app.command("export")(export_model.export)
+app.command("pretrain")(pretrain_model.pretrain)
+app.command("tokenize")(tokenize_text.tokenize)
+app.command("inspect")(inspect_model.inspect)
+app.command("doctor")(doctor.doctor)

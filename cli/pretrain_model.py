@@ -1,0 +1,55 @@
+"""`keras-bert pretrain`: raw text in, a small BERT out."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from keras_bert_cli.train_tasks import ConfigFile, Settings
+
+
+def pretrain(
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", help="More text files.")] = None,
+    corpus: Annotated[str | None, typer.Option(help="python-docs, or a text file.")] = None,
+    out: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where the model and metrics.json go.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="How long it may take.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Or how many batches.")] = None,
+    config: ConfigFile = None,
+    set_: Settings = None,
+):
+    """Train a vocabulary and a BERT on raw text, with masked words and next sentences.
+
+    Text files are UTF-8, with a blank line between documents. python-docs is the documentation inside Python.
+
+    Example: keras-bert pretrain --corpus python-docs --minutes 2 --out pretrained
+    """
+    from keras_bert_cli.quiet import import_tensorflow
+
+    import_tensorflow()
+    from keras_bert.training.recipes.pretrain import Pretrain, run
+    from keras_bert.training.settings import read_settings
+
+    paths = tuple(str(path) for path in ([corpus] if corpus else []) + (files or []))
+    given = {"corpus": corpus if len(paths) < 2 and not files else paths, "minutes": minutes, "steps": steps}
+    settings = read_settings(Pretrain, config, set_ or (), out=out, **given)
+    metrics = run(settings)
+    show_results(metrics)
+    typer.echo(f"Saved to {settings.out}. Look at it: keras-bert inspect {settings.out}")
+
+
+def show_results(metrics):
+    """Prints what the held-out documents showed before and after."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"held-out documents, {metrics['steps']} steps", title_justify="left")
+    for column in ("", "before", "after"):
+        table.add_column(column, justify="right" if column else "left")
+    for name in ("mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy"):
+        before, after = metrics["before"][name], metrics["after"][name]
+        interval = ""
+        if name == "nsp_accuracy":
+            low, high = metrics["after"]["nsp_interval"]
+            interval = f" (95% interval {low:.3f} to {high:.3f})"
+        table.add_row(name.replace("_", " "), f"{before:.3f}", f"{after:.3f}{interval}")
+    Console().print(table)
