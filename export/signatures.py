@@ -73,7 +73,7 @@ class Keras:
         """Named outputs for arrays of ids."""
         return arrays(named(self.bundle, self._run(features)))
 
-    def answers(self, texts, pairs=None, max_length=None):
+    def answers(self, texts, pairs, max_length):
         """Named answers for lists of texts, in one batch."""
         features = self.bundle.tokenizer(texts, pairs, max_length=max_length)
         return arrays(HEADS[self.bundle.head].answer(self._run(features)))

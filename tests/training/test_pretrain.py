@@ -89,6 +89,19 @@ def test_a_folder_with_something_else_is_not_replaced(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_minutes_on_python_docs(tmp_path):
-    metrics = run(Pretrain(out=str(tmp_path / "out")))
+def test_python_docs(tmp_path):
+    # measured: from 8.34 to 5.47 on held-out topics, 5.14 on training topics
+    metrics = run(Pretrain(out=str(tmp_path / "out"), steps=600))
+    assert metrics["before"]["mlm_loss"] == pytest.approx(math.log(metrics["vocab_size"]), abs=0.1)
     assert metrics["after"]["mlm_loss"] < metrics["before"]["mlm_loss"] - 2.5
+
+
+@pytest.mark.slow
+def test_minutes_become_steps(tmp_path):
+    corpus = write_corpus(tmp_path / "corpus.txt")
+    config = Pretrain(corpus=corpus, out=str(tmp_path / "out"), minutes=0.5, **TINY)
+    metrics = run(config)
+    assert metrics["steps"] >= 10
+    assert metrics["steps"] % 10 == 0
+    again = run(dataclasses.replace(config, steps=metrics["steps"]))
+    assert again["curve"] == metrics["curve"]
