@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from keras_bert.export.signatures import MASKED, inputs, limits
+from keras_bert.export.signatures import MASKED, axes, inputs, limits
 
 SHORT = "A short sentence about the weather in spring."
 LONG = "The quick brown fox jumps over the lazy dog. " * 150
@@ -49,14 +49,16 @@ def id_probe(keras, signature, features, dtype="int32"):
 
 
 def random_features(bundle, batch, length, masked=3):
-    """Ids of all kinds (B, T), with padding behind all rows but the first, always the same."""
+    """Ids of all kinds (B, T), for choices (B, 2, T), with padding behind all rows but the first; always the same."""
     rng = np.random.default_rng(batch * 1000 + length)
-    lengths = np.concatenate([[length], rng.integers(1, length + 1, batch - 1)])
-    mask = (np.arange(length) < lengths[:, None]).astype("int32")
+    choices = (2,) * (len(axes(bundle, "token_ids")) - 2)
+    lengths = rng.integers(1, length + 1, (batch, *choices))
+    lengths[0] = length
+    mask = (np.arange(length) < lengths[..., None]).astype("int32")
     features = {"padding_mask": mask, MASKED: rng.integers(0, length, (batch, masked)).astype("int32")}
     for name, limit in limits(bundle):
         if name not in features:
-            features[name] = (rng.integers(0, limit, (batch, length)) * mask).astype("int32")
+            features[name] = (rng.integers(0, limit, mask.shape) * mask).astype("int32")
     return {name: features[name] for name in inputs(bundle)}
 
 
@@ -101,6 +103,7 @@ def same_answers(got, expected):
     rows = len(expected)
     if not np.issubdtype(expected.dtype, np.floating):
         return (got == expected).reshape(rows, -1).all(axis=1)
+    got, expected = (value if value.ndim > 1 else value[:, None] for value in (got, expected))
     close = (np.abs(got - expected) <= CLOSE * np.maximum(1.0, np.abs(expected))).all(axis=-1)
     lengths = np.linalg.norm(got, axis=-1) * np.linalg.norm(expected, axis=-1)
     cosine = (got * expected).sum(axis=-1) / np.maximum(lengths, 1e-12)

@@ -48,7 +48,7 @@ def convert(bundle):
         outputs, _ = model.stateless_call(values[:trainable], values[trainable:], features, training=False)
         return signatures.named(bundle, outputs)
 
-    specs = [tf.TensorSpec([None, None], tf.int64, name=name) for name in names]
+    specs = list(signatures.id_specs(bundle, tf.int64).values())
     specs += [tf.TensorSpec(v.shape, v.dtype, name=f"weight_{i}") for i, v in enumerate(variables)]
     traced = tf.function(function, autograph=False).get_concrete_function(*specs)
     graph = _converted(traced, [*names, *(variable.path for variable in variables)])
@@ -70,7 +70,7 @@ def load(folder):
 
 def probes(bundle):
     """What the artifact is asked after it was written; the first probe is timed."""
-    keras, longest = signatures.Keras(bundle), bundle.config.max_position_embeddings
+    keras, longest = signatures.Keras(bundle), bundle.config.max_length
     sizes = [(batch, min(length, longest)) for batch, length in ((1, 12), (1, 3), (4, 17), (2, 128))]
     batches = [comparison.random_features(bundle, *size) for size in sizes]
     if signatures.takes_text(bundle):
@@ -120,14 +120,12 @@ def _square_as_power(context, node, name, args):
 
 def _name_axes(graph, bundle):
     """Leaves the ids as the only inputs, and gives inputs and outputs named axes."""
-    second = {name: "masked" if name == signatures.MASKED else "sequence" for name in signatures.inputs(bundle)}
-    inputs = [
-        helper.make_tensor_value_info(name, onnx.TensorProto.INT64, ["batch", axis]) for name, axis in second.items()
-    ]
-    axis = "masked" if signatures.MASKED in second else "sequence"
+    names = {name: signatures.axes(bundle, name) for name in signatures.inputs(bundle)}
+    inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.INT64, axes) for name, axes in names.items()]
+    free = names.get(signatures.MASKED) or names["token_ids"]
     outputs = []
     for name, tensor in signatures.named(bundle, bundle.model.output).items():
-        shape = [size or ("batch" if i == 0 else axis) for i, size in enumerate(tensor.shape)]
+        shape = [size or free[i] for i, size in enumerate(tensor.shape)]
         outputs.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape))
     for field, values in ((graph.input, inputs), (graph.output, outputs)):
         del field[:]

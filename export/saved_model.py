@@ -57,7 +57,7 @@ def probes(bundle, max_length=None):
         found += [_text_probe(keras, texts, None, max_length) for texts in batches]
     if signatures.takes_pairs(bundle):
         found.append(_text_probe(keras, comparison.TEXTS, comparison.TEXTS[::-1], max_length))
-    longest = bundle.config.max_position_embeddings
+    longest = bundle.config.max_length
     for signature, dtype in (("serving_ids", "int32"), ("serving_ids_int64", "int64")):
         for batch, length in ((1, 3), (4, 17)):
             features = comparison.random_features(bundle, batch, min(length, longest))
@@ -95,8 +95,7 @@ def _functions(bundle, max_length):
     if signatures.takes_pairs(bundle):
         found.append(("serving_pair", _traced(answer), [text, text_pair]))
     for name, dtype in (("serving_ids", tf.int32), ("serving_ids_int64", tf.int64)):
-        specs = {key: tf.TensorSpec([None, None], dtype, name=key) for key in signatures.inputs(bundle)}
-        found.append((name, lambda specs: _traced(output)(**specs), [specs]))
+        found.append((name, lambda specs: _traced(output)(**specs), [signatures.id_specs(bundle, dtype)]))
     return found
 
 
@@ -106,8 +105,8 @@ def _traced(function):
 
 def _checked(bundle, features):
     """Gives int32 ids behind assertions that name the limits."""
-    length = tf.shape(features["token_ids"])[1]
-    longest = bundle.config.max_position_embeddings
+    length = tf.shape(features["token_ids"])[-1]
+    longest = bundle.config.max_length
     checks = [tf.debugging.assert_less_equal(length, longest, f"`token_ids` has more than {longest} tokens a text.")]
     for name, limit in signatures.limits(bundle):
         top, said = (limit, limit - 1) if limit else (length, "the last token")

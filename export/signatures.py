@@ -7,7 +7,8 @@ from keras import ops
 from keras_bert.heads import HEADS
 from keras_bert.tokenization.vocabulary import write_vocab
 
-OUTPUT_NAMES = {"sentence_embedder": "embedding"}  # of models with one output that is not logits
+# of models with one output that is not logits
+OUTPUT_NAMES = {"sentence_embedder": "embedding", "sequence_regressor": "score", "reranker": "score"}
 
 MASKED = "masked_positions"
 
@@ -20,13 +21,24 @@ def takes_text(bundle):
 
 
 def takes_pairs(bundle):
-    """Whether two texts are: the model must tell segments apart."""
-    return takes_text(bundle) and bundle.config.type_vocab_size > 1
+    """Whether two texts are: with one segment alone, the second text would have none."""
+    return takes_text(bundle) and bundle.config.type_vocab_size != 1
 
 
 def inputs(bundle):
-    """Names of the model's inputs, in their order; each is (B, T) int32, `masked_positions` (B, P)."""
+    """Names of the model's inputs, in order; each is (B, T) int32, `masked_positions` (B, P), choices (B, N, T)."""
     return tuple(bundle.model.input)
+
+
+def axes(bundle, name):
+    """Names of an input's axes: ("batch", "sequence"), for choices ("batch", "choices", "sequence")."""
+    last = "masked" if name == MASKED else "sequence"
+    return ("batch", "choices", last) if len(bundle.model.input[name].shape) == 3 else ("batch", last)
+
+
+def id_specs(bundle, dtype):
+    """Gives a `tf.TensorSpec` of free sizes for each input."""
+    return {name: tf.TensorSpec([None] * len(axes(bundle, name)), dtype, name=name) for name in inputs(bundle)}
 
 
 def named(bundle, outputs):
@@ -52,7 +64,8 @@ def clamped(bundle, features):
 def limits(bundle):
     """Gives (name, values below which an id must be) of each input; None for `masked_positions`, whose limit is T."""
     config = bundle.config
-    known = {"token_ids": config.vocab_size, "segment_ids": config.type_vocab_size, "padding_mask": 2, MASKED: None}
+    segments = config.type_vocab_size or 2  # a model without segments takes and ignores them
+    known = {"token_ids": config.vocab_size, "segment_ids": segments, "padding_mask": 2, MASKED: None}
     return [(name, known[name]) for name in inputs(bundle)]
 
 
@@ -64,9 +77,9 @@ class Keras:
 
     def __init__(self, bundle):
         self.bundle = bundle
-        specs = {name: tf.TensorSpec([None, None], tf.int32, name=name) for name in inputs(bundle)}
+        specs = [id_specs(bundle, tf.int32)]
         self.model = tf.function(
-            lambda features: bundle.model(features, training=False), input_signature=[specs], autograph=False
+            lambda features: bundle.model(features, training=False), input_signature=specs, autograph=False
         )
 
     def outputs(self, features):

@@ -91,7 +91,7 @@ def probes(bundle, inputs=None, max_length=None, max_code_points=None):
         batches = [comparison.random_features(bundle, 1, length, _masked(length))]
         batches += [_padded(comparison.random_features(bundle, 1, size, _masked(length)), length) for size in (3, 9)]
     else:
-        longest = min(17, bundle.config.max_position_embeddings)
+        longest = min(17, bundle.config.max_length)
         batches = [comparison.random_features(bundle, *size) for size in ((1, 4), (3, 7), (2, 2), (1, longest))]
     return [comparison.id_probe(keras, "serving_default", features) for features in batches]
 
@@ -136,7 +136,7 @@ def _sizes(bundle, inputs, max_length, max_code_points):
     if not possible.get(inputs, True):
         raise ValueError(f"`inputs` of {inputs!r} needs a tokenizer and a head that answers it, got {bundle.head}.")
     if max_length is None:
-        max_length = min(MAX_LENGTH, bundle.config.max_position_embeddings)
+        max_length = min(MAX_LENGTH, bundle.config.max_length)
     length = checked_length(max_length, bundle.config)
     if max_code_points is None:
         max_code_points = 4 * length
@@ -159,9 +159,9 @@ def _function(bundle, inputs, length, chars):
         names = ("code_points", "code_points_pair")[: 1 + (inputs == "pair")]
         return text, {name: tf.TensorSpec([1, chars], tf.int32, name=name) for name in names}
     specs = {}
-    for name in signatures.inputs(bundle):
-        static = [1, _masked(length) if name == signatures.MASKED else length]
-        specs[name] = tf.TensorSpec(static if inputs == "ids" else [None, None], tf.int32, name=name)
+    for name, free in signatures.id_specs(bundle, tf.int32).items():
+        static = [1, *free.shape[1:-1], _masked(length) if name == signatures.MASKED else length]
+        specs[name] = tf.TensorSpec(static, tf.int32, name=name) if inputs == "ids" else free
     return ids, specs
 
 
@@ -173,7 +173,9 @@ def _masked(length):
 def _padded(features, length):
     """Pads ids (1, t) to (1, T) with 0; masked positions have their size already."""
     return {
-        name: ids if name == signatures.MASKED else np.pad(ids, [[0, 0], [0, length - ids.shape[1]]])
+        name: ids
+        if name == signatures.MASKED
+        else np.pad(ids, [*[[0, 0]] * (ids.ndim - 1), [0, length - ids.shape[-1]]])
         for name, ids in features.items()
     }
 

@@ -47,3 +47,13 @@ def vectors(embedding):
 def vector_rows(answers, _):
     """One array (n, D)."""
     return np.stack(answers["embedding"])
+
+
+def scores(score):
+    """Gives the scores (B,) their name."""
+    return {"score": score}
+
+
+def score_rows(answers, _):
+    """Per text a float."""
+    return [float(score) for score in answers["score"]]

@@ -11,7 +11,8 @@ from keras_bert.checkpoint.assign import assign_weights
 from keras_bert.config import BertConfig, did_you_mean
 from keras_bert.encoder import build_encoder
 from keras_bert.files import replace_folder
-from keras_bert.heads import HEADS
+from keras_bert.heads import HEADS, reads_pooler
+from keras_bert.tokenization.folder import OtherTokenizer
 from keras_bert.tokenization.tokenizer import Tokenizer
 
 
@@ -25,6 +26,7 @@ class Report:
         unused: names in the file that belong to another head.
         ignored: keys of `config.json` that are not known here.
         spare_rows: rows of the token embedding without a token in the vocabulary; 0 without a tokenizer.
+        no_tokenizer: why the bundle has no tokenizer, or None.
     """
 
     loaded: list[str]
@@ -32,6 +34,7 @@ class Report:
     unused: list[str]
     ignored: list[str]
     spare_rows: int
+    no_tokenizer: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +78,8 @@ def load(folder, head=None, new_head=None, labels=None, **options):
     """Loads a Hugging Face folder, its head included.
 
     Args:
-        folder: holds `config.json`, `model.safetensors` and, for texts, `vocab.txt` or `tokenizer.json`.
+        folder: holds `config.json`, `model.safetensors` (or shards, or `pytorch_model.bin`) and, for texts, `vocab.txt`
+            or `tokenizer.json`.
         head: key in `HEADS` that the file must hold; by default the one it was written for.
         new_head: key in `HEADS` to start anew on the loaded encoder.
         labels: list of str; with `new_head` they give the number of classes, otherwise they rename the file's.
@@ -94,19 +98,19 @@ def load(folder, head=None, new_head=None, labels=None, **options):
     if name == found.head:
         options = {**found.options, **options}
     if name is not None and name in HEADS and HEADS[name].labelled and new_head is None:
-        labels = labels or found.labels or _numbered_labels(folder, name)
+        labels = labels or found.labels or _numbered_labels(found, name)
     _check_head(name, labels, options)
     config = found.config
-    if name is not None and HEADS[name].pooler:
+    if name is not None and reads_pooler(name, config):
         config = dataclasses.replace(config, pooler=True)
     with layers.weights_follow():
         model = _build(config, name, labels, options)
-    tokenizer = _tokenizer(folder)
+    tokenizer, no_tokenizer = _tokenizer(folder)
     _check_vocabulary(tokenizer, config)
 
     paths = [weight.path for weight in model.weights]
-    asked = [path for path in paths if new_head is None or not huggingface.is_head(path)]
-    arrays, missing, unused = huggingface.read_arrays(folder, asked)
+    asked = [path for path in paths if new_head is None or not huggingface.is_head(config, path)]
+    arrays, missing, unused = huggingface.read_arrays(found, name, config, asked)
     may_be_fresh = [path for path in missing if new_head is not None and path.startswith("pooler/")]
     if len(missing) > len(may_be_fresh):
         raise ValueError(
@@ -121,7 +125,8 @@ def load(folder, head=None, new_head=None, labels=None, **options):
             arrays[weight.path] = np.asarray(start(weight.shape) if is_kernel else weight.value)
     assign_weights(model, arrays)
     spare = config.vocab_size - tokenizer.vocab_size if tokenizer else 0
-    report = Report([path for path in paths if path not in fresh], fresh, unused, found.ignored, spare)
+    loaded = [path for path in paths if path not in fresh]
+    report = Report(loaded, fresh, unused, found.ignored, spare, no_tokenizer)
     return Bundle(model, tokenizer, name, labels, config, report, options)
 
 
@@ -143,16 +148,20 @@ def _build(config, head, labels, options):
 
 
 def _tokenizer(folder):
+    """Gives the folder's tokenizer and None, or None and the reason: a model without one still takes ids."""
     folder = huggingface.Path(folder)
-    if (folder / "vocab.txt").is_file() or (folder / "tokenizer.json").is_file():
-        return Tokenizer.from_folder(folder)
-    return None
+    if not (folder / "vocab.txt").is_file() and not (folder / "tokenizer.json").is_file():
+        return None, "the folder has neither vocab.txt nor tokenizer.json."
+    try:
+        return Tokenizer.from_folder(folder), None
+    except OtherTokenizer as error:
+        return None, f"its tokenizer is not BERT's: {error}"
 
 
-def _numbered_labels(folder, head):
-    count = huggingface.stored_classes(folder)
+def _numbered_labels(found, head):
+    count = huggingface.stored_classes(found, head)
     if count is None:
-        raise ValueError(f"{folder} does not hold a {head}. A head that starts anew is asked for by `new_head`.")
+        raise ValueError(f"{found.path} does not hold a {head}. A head that starts anew is asked for by `new_head`.")
     return [f"LABEL_{i}" for i in range(count)]
 
 

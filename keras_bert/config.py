@@ -3,6 +3,8 @@
 import dataclasses
 import difflib
 
+FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra")
+CLASSIFIER_ACTIVATIONS = ("tanh", "gelu", "relu")
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
 
 
@@ -14,8 +16,17 @@ class BertConfig:
         vocab_size: rows of the token embedding.
         hidden_act: "gelu" is the exact one (by erf); "gelu_new" and "gelu_pytorch_tanh" are the tanh form,
             which Google's TF1 code calls "gelu"; "relu".
+        type_vocab_size: rows of the segment embedding; 0 for none (DistilBERT).
         pad_token_id: the id that `padding_mask` is made from where it is not given.
         pooler: whether the encoder has the dense tanh layer on [CLS] that gives `pooled_output`.
+        model_type: the family, which decides under which names a checkpoint is saved, and nothing else.
+        embedding_size: width of the embeddings where a dense layer takes them to `hidden_size` (ALBERT, ELECTRA);
+            None where they have that width and there is no such layer.
+        shared_layers: whether all blocks are one (ALBERT).
+        position_offset: row of the first token in the position embedding: `pad_token_id` + 1 for RoBERTa, whose 514
+            rows are thus 512 usable ones.
+        classifier_act: activation of the dense layer that a classifier has by itself, in place of the pooler: "tanh"
+            (RoBERTa), "gelu" (ELECTRA), "relu" (DistilBERT); None for the pooler (BERT, ALBERT).
 
     Raises:
         ValueError: a size is not a positive integer, a rate is not in [0, 1), or the values do not fit together.
@@ -35,12 +46,28 @@ class BertConfig:
     layer_norm_eps: float = 1e-12
     pad_token_id: int = 0
     pooler: bool = True
+    model_type: str = "bert"
+    embedding_size: int | None = None
+    shared_layers: bool = False
+    position_offset: int = 0
+    classifier_act: str | None = None
 
     def __post_init__(self):
         for name in SIZES:
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 raise ValueError(f"`{name}` must be a positive integer, got {value!r}.")
+        for name in ("type_vocab_size", "position_offset"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 0:
+                raise ValueError(f"`{name}` must be an integer of at least 0, got {value!r}.")
+        if self.embedding_size is not None and (type(self.embedding_size) is not int or self.embedding_size < 1):
+            raise ValueError(f"`embedding_size` must be a positive integer or None, got {self.embedding_size!r}.")
+        if self.position_offset >= self.max_position_embeddings:
+            raise ValueError(
+                "`position_offset` must be below `max_position_embeddings`, "
+                f"got {self.position_offset} and {self.max_position_embeddings}."
+            )
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             value = getattr(self, name)
             if not _is_number(value) or not 0 <= value < 1:
@@ -61,8 +88,22 @@ class BertConfig:
                 f"`pad_token_id` must be an id of the vocabulary (0 to {self.vocab_size - 1}), "
                 f"got {self.pad_token_id!r}."
             )
-        if type(self.pooler) is not bool:
-            raise ValueError(f"`pooler` must be true or false, got {self.pooler!r}.")
+        for name in ("pooler", "shared_layers"):
+            if type(getattr(self, name)) is not bool:
+                raise ValueError(f"`{name}` must be true or false, got {getattr(self, name)!r}.")
+        for name, known in (("model_type", FAMILIES), ("classifier_act", (*CLASSIFIER_ACTIVATIONS, None))):
+            if getattr(self, name) not in known:
+                raise ValueError(f"`{name}` must be one of {', '.join(map(str, known))}, got {getattr(self, name)!r}.")
+
+    @property
+    def max_length(self):
+        """The most tokens that a text can have."""
+        return self.max_position_embeddings - self.position_offset
+
+    @property
+    def embedding_width(self):
+        """The width of the embeddings: `embedding_size`, or `hidden_size` where there is none."""
+        return self.embedding_size or self.hidden_size
 
     @classmethod
     def preset(cls, name, **changes):
@@ -99,8 +140,27 @@ SIZES = (
     "num_attention_heads",
     "intermediate_size",
     "max_position_embeddings",
-    "type_vocab_size",
 )
+
+_LARGE = {"num_hidden_layers": 24, "hidden_size": 1024, "num_attention_heads": 16, "intermediate_size": 4096}
+_ROBERTA = {
+    "vocab_size": 50265,
+    "max_position_embeddings": 514,
+    "type_vocab_size": 1,
+    "layer_norm_eps": 1e-5,
+    "pad_token_id": 1,
+    "position_offset": 2,
+    "classifier_act": "tanh",
+}
+_ALBERT = {
+    "vocab_size": 30000,
+    "hidden_act": "gelu_new",
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+    "embedding_size": 128,
+    "shared_layers": True,
+}
+_ELECTRA = {"pooler": False, "classifier_act": "gelu"}
 
 PRESETS = {
     "bert_tiny": {
@@ -128,18 +188,49 @@ PRESETS = {
         "intermediate_size": 2048,
     },
     "bert_base": {},
-    "bert_large": {
-        "num_hidden_layers": 24,
-        "hidden_size": 1024,
-        "num_attention_heads": 16,
-        "intermediate_size": 4096,
-    },
+    "bert_large": _LARGE,
     "minilm": {
         "num_hidden_layers": 6,
         "hidden_size": 384,
         "num_attention_heads": 12,
         "intermediate_size": 1536,
     },
+    "distilbert_base": {
+        "model_type": "distilbert",
+        "num_hidden_layers": 6,
+        "type_vocab_size": 0,
+        "pooler": False,
+        "classifier_act": "relu",
+    },
+    "roberta_base": {"model_type": "roberta", **_ROBERTA},
+    "roberta_large": {"model_type": "roberta", **_ROBERTA, **_LARGE},
+    "albert_base": {"model_type": "albert", **_ALBERT},
+    "albert_large": {"model_type": "albert", **_ALBERT, **_LARGE},
+    "albert_xlarge": {
+        "model_type": "albert",
+        **_ALBERT,
+        "num_hidden_layers": 24,
+        "hidden_size": 2048,
+        "num_attention_heads": 16,
+        "intermediate_size": 8192,
+    },
+    "albert_xxlarge": {
+        "model_type": "albert",
+        **_ALBERT,
+        "hidden_size": 4096,
+        "num_attention_heads": 64,
+        "intermediate_size": 16384,
+    },
+    "electra_small": {
+        "model_type": "electra",
+        **_ELECTRA,
+        "embedding_size": 128,
+        "hidden_size": 256,
+        "num_attention_heads": 4,
+        "intermediate_size": 1024,
+    },
+    "electra_base": {"model_type": "electra", **_ELECTRA},
+    "electra_large": {"model_type": "electra", **_ELECTRA, **_LARGE},
 }
 
 

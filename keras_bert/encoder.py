@@ -27,16 +27,17 @@ def build_encoder(config):
     # layers
     token_embedding = keras.layers.ReversibleEmbedding(
         config.vocab_size,
-        config.hidden_size,
+        config.embedding_width,
         embeddings_initializer=layers.KernelInitializer(stddev=config.initializer_range),
         name="token_embedding",
     )
     embeddings = layers.Embeddings(config, name="embeddings")
-    blocks = [layers.EncoderBlock(config, name=f"layer_{i}") for i in range(config.num_hidden_layers)]
+    blocks = [layers.EncoderBlock(config, name=name) for name in dict.fromkeys(block_names(config))]
+    blocks = blocks * config.num_hidden_layers if config.shared_layers else blocks
 
     # model
     mask = layers.PaddingMask(config.pad_token_id, name="mask")(token_ids, padding_mask)  # (B, T)
-    x = embeddings(token_embedding(token_ids), segment_ids)  # (B, T, D)
+    x = embeddings(token_embedding(token_ids), segment_ids, mask)  # (B, T, D)
     for block in blocks:
         x = block(x, mask)  # (B, T, D)
     outputs = {"sequence_output": x}
@@ -49,7 +50,14 @@ def build_encoder(config):
 
 def config_of(model) -> BertConfig:
     """Gives the config that the encoder inside `model` was built from."""
+    if any(layer.name == "encoder" for layer in model.layers):  # a head that calls the encoder as a whole
+        model = model.get_layer("encoder")
     return model.get_layer("embeddings").config
+
+
+def block_names(config):
+    """Names of the layers that a token goes through, in order; all the same where the blocks are one."""
+    return [f"layer_{0 if config.shared_layers else i}" for i in range(config.num_hidden_layers)]
 
 
 def hidden_states(encoder):
@@ -57,5 +65,7 @@ def hidden_states(encoder):
 
     It shares the layers of `encoder`, which may also be a head's model.
     """
-    names = ["embeddings", *(f"layer_{i}" for i in range(config_of(encoder).num_hidden_layers))]
-    return keras.Model(encoder.input, [encoder.get_layer(name).output for name in names], name="hidden_states")
+    mask, states = encoder.get_layer("mask").output, [encoder.get_layer("embeddings").output]
+    for name in block_names(config_of(encoder)):
+        states.append(encoder.get_layer(name)(states[-1], mask))
+    return keras.Model(encoder.input, states, name="hidden_states")

@@ -35,14 +35,73 @@ def pretraining_model(encoder):
     return keras.Model({**encoder.input, "masked_positions": positions}, outputs, name="pretraining_model")
 
 
+def next_sentence(encoder):
+    """Tells whether the second text follows the first (SOP: in this order): logits (B, 2), 0 = it does, 1 = not."""
+    logits = _float32_dense(encoder, 2, "nsp")(_pooled(encoder, "next_sentence"))
+    return keras.Model(encoder.input, logits, name="next_sentence")
+
+
 def sequence_classifier(encoder, num_classes):
-    """Classifies a text or a pair from its pooled [CLS] vector: logits (B, C) float32."""
+    """Classifies a text or a pair from its [CLS] vector: logits (B, C) float32."""
     if type(num_classes) is not int or num_classes < 2:
         raise ValueError(f"`num_classes` must be an integer of at least 2, got {num_classes!r}.")
-    pooled = _pooled(encoder, "sequence_classifier")
-    x = keras.layers.Dropout(config_of(encoder).hidden_dropout_prob, name="dropout")(pooled)
-    logits = _float32_dense(encoder, num_classes, "logits")(x)
-    return keras.Model(encoder.input, logits, name="sequence_classifier")
+    x = _classifier_input(encoder, encoder.output, "sequence_classifier")
+    return keras.Model(encoder.input, _float32_dense(encoder, num_classes, "logits")(x), name="sequence_classifier")
+
+
+def sequence_regressor(encoder):
+    """Gives a text or a pair one number, such as a similarity: score (B,) float32."""
+    return _scorer(encoder, "sequence_regressor")
+
+
+def reranker(encoder):
+    """Scores how well a passage, the second text, answers a query, the first: score (B,) float32, higher is better.
+
+    Source: Nogueira and Cho 2019.
+    """
+    return _scorer(encoder, "reranker")
+
+
+def token_classifier(encoder, num_classes):
+    """Classifies every token: logits (B, T, C) float32."""
+    if type(num_classes) is not int or num_classes < 2:
+        raise ValueError(f"`num_classes` must be an integer of at least 2, got {num_classes!r}.")
+    x = _dropout(encoder, "dropout")(encoder.output["sequence_output"])
+    return keras.Model(encoder.input, _float32_dense(encoder, num_classes, "logits")(x), name="token_classifier")
+
+
+def span_extractor(encoder):
+    """Scores every token as the start and as the end of an answer: logits (B, T, 2) float32.
+
+    Source: Devlin et al. 2018, section 4.2.
+    """
+    logits = _float32_dense(encoder, 2, "logits")(encoder.output["sequence_output"])
+    return keras.Model(encoder.input, logits, name="span_extractor")
+
+
+def multiple_choice(encoder):
+    """Scores N texts against each other, all inputs (B, N, T): logits (B, N) float32.
+
+    Source: Devlin et al. 2018, section 4.4.
+    """
+    inputs = {name: keras.Input((None, None), dtype="int32", name=name) for name in encoder.input}
+    flat = {name: layers.FlattenChoices(name=f"flat_{name}")(value) for name, value in inputs.items()}
+    x = _classifier_input(encoder, encoder(flat), "multiple_choice")  # (BN, D)
+    logits = _float32_dense(encoder, 1, "logits")(x)
+    logits = layers.UnflattenChoices(name="choices")(logits, inputs["token_ids"])
+    return keras.Model(inputs, logits, name="multiple_choice")
+
+
+def replaced_token_detector(encoder):
+    """Tells which tokens a generator has replaced: logits (B, T) float32, above 0 for replaced.
+
+    Source: Clark et al. 2020, section 2.
+    """
+    config = config_of(encoder)
+    x = layers.dense(config.hidden_size, config, "detector", None)(encoder.output["sequence_output"])
+    x = keras.layers.Activation(layers.ACTIVATION_FUNCTIONS[config.hidden_act], name="detector_act")(x)
+    logits = layers.Squeeze(name="logits")(_float32_dense(encoder, 1, "detector_logits")(x))
+    return keras.Model(encoder.input, logits, name="replaced_token_detector")
 
 
 def sentence_embedder(encoder, pooling="mean", normalize=True):
@@ -61,15 +120,50 @@ def _masked_logits(encoder, positions):
     return layers.VocabularyBias(name="mlm_bias")(logits)
 
 
-def _pooled(encoder, head):
-    if "pooled_output" not in encoder.output:
+def _scorer(encoder, name):
+    x = _classifier_input(encoder, encoder.output, name)
+    score = layers.Squeeze(name="score")(_float32_dense(encoder, 1, "logits")(x))
+    return keras.Model(encoder.input, score, name=name)
+
+
+def _classifier_input(encoder, outputs, head):
+    """What a classifier reads, (B, D): `pooled_output`, or its own dense layer on [CLS] where the family has that."""
+    config = config_of(encoder)
+    if reads_pooler(head, config):
+        return _dropout(encoder, "dropout")(_pooled(encoder, head, outputs))
+    x = layers.FirstToken(name="classifier_token")(outputs["sequence_output"])
+    if config.classifier_act != "relu":  # DistilBERT drops only behind its dense layer
+        x = _dropout(encoder, "classifier_dropout")(x)
+    x = layers.dense(config.hidden_size, config, "classifier_dense", None)(x)
+    activation = layers.CLASSIFIER_FUNCTIONS[config.classifier_act]
+    return _dropout(encoder, "dropout")(keras.layers.Activation(activation, name="classifier_act")(x))
+
+
+def _pooled(encoder, head, outputs=None):
+    outputs = encoder.output if outputs is None else outputs
+    if "pooled_output" not in outputs:
         raise ValueError(f"`{head}` needs an encoder with a pooler, but its config says `pooler=False`.")
-    return encoder.output["pooled_output"]
+    return outputs["pooled_output"]
+
+
+def _dropout(encoder, name):
+    return keras.layers.Dropout(config_of(encoder).hidden_dropout_prob, name=name)
 
 
 def _float32_dense(encoder, units, name):
     # float32 logits even under mixed precision: the loss needs the range
     return layers.dense(units, config_of(encoder), name, "float32")
+
+
+def reads_pooler(head, config):
+    """Whether `head` reads `pooled_output` in this family.
+
+    RoBERTa's classifier has a dense layer of its own, but its multiple choice reads the pooler.
+    """
+    if HEADS[head].pooler is None:
+        return False
+    own = HEADS[head].pooler == "classifier" and config.classifier_act is not None
+    return not own or (head == "multiple_choice" and config.classifier_act == "tanh")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +175,8 @@ class Head:
         answer: the model's output -> dict of named answers, in `keras.ops`; what `predict` and every export give.
             None where there is no answer for a single text.
         rows: (answers as arrays of n texts, labels or vocabulary) -> what `predict` returns.
-        pooler: whether it reads `pooled_output`.
+        pooler: "always" where it reads `pooled_output`; "classifier" where it does so unless the family's classifiers
+            have a dense layer of their own; None where it does not.
         labelled: whether it has one output a label (`num_classes`).
         options: the names of further options of `build`, kept in `config.json`.
     """
@@ -89,16 +184,25 @@ class Head:
     build: Callable
     answer: Callable | None = None
     rows: Callable | None = None
-    pooler: bool = False
+    pooler: str | None = None
     labelled: bool = False
     options: tuple[str, ...] = ()
 
 
 HEADS = {
     "masked_language_model": Head(masked_language_model, answers.words, answers.word_rows),
-    "pretraining_model": Head(pretraining_model, pooler=True),
-    "sequence_classifier": Head(sequence_classifier, answers.classes, answers.class_rows, pooler=True, labelled=True),
+    "pretraining_model": Head(pretraining_model, pooler="always"),
+    "next_sentence": Head(next_sentence, pooler="always"),
+    "sequence_classifier": Head(
+        sequence_classifier, answers.classes, answers.class_rows, pooler="classifier", labelled=True
+    ),
+    "sequence_regressor": Head(sequence_regressor, answers.scores, answers.score_rows, pooler="classifier"),
+    "token_classifier": Head(token_classifier, labelled=True),
+    "span_extractor": Head(span_extractor),
+    "multiple_choice": Head(multiple_choice, pooler="classifier"),
     "sentence_embedder": Head(
         sentence_embedder, answers.vectors, answers.vector_rows, options=("pooling", "normalize")
     ),
+    "reranker": Head(reranker, answers.scores, answers.score_rows, pooler="classifier"),
+    "replaced_token_detector": Head(replaced_token_detector),
 }

@@ -1,7 +1,7 @@
 """The layers of BERT, in `keras.ops` alone.
 
-Shapes: B batch, T tokens, D hidden_size, F intermediate_size, N heads, K = D / N, V vocab_size, P masked positions,
-C classes.
+Shapes: B batch, T tokens, D hidden_size, E embedding_size or D, F intermediate_size, N heads, K = D / N, V vocab_size,
+P masked positions, C classes.
 """
 
 import contextlib
@@ -51,6 +51,10 @@ def gelu_tanh(x):
 
 
 ACTIVATION_FUNCTIONS = {"gelu": gelu, "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh, "relu": ops.relu}
+# registered by name, so that they can stand in a `.keras` file
+for _name, _function in (("gelu", gelu), ("gelu_tanh", gelu_tanh)):
+    keras.saving.register_keras_serializable("keras_bert", _name)(_function)
+CLASSIFIER_FUNCTIONS = {"tanh": "tanh", "gelu": gelu, "relu": "relu"}
 
 
 def dense(units, config, name, dtype):
@@ -112,48 +116,71 @@ class PaddingMask(keras.layers.Layer):
 
 @register
 class Embeddings(keras.layers.Layer):
-    """Adds positions and segments to token vectors (B, T, D), then layer norm and dropout.
+    """Adds positions and segments to token vectors, then layer norm and dropout: (B, T, E) -> (B, T, D).
+
+    E is `embedding_size`, with a dense layer from E to D at the end, or D.
 
     Call arguments:
-        tokens: (B, T, D), the rows of the token embedding.
+        tokens: (B, T, E), the rows of the token embedding.
         segment_ids: (B, T) int32, or None for zeros.
+        mask: (B, T) int32, 1 at real tokens; where positions have an offset they are counted by it.
     """
 
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
-        self.config = as_config(config)
-        self.norm = LayerNorm(self.config.layer_norm_eps, name="norm", dtype=self.dtype_policy)
-        self.dropout = keras.layers.Dropout(self.config.hidden_dropout_prob, name="dropout", dtype=self.dtype_policy)
+        self.config = config = as_config(config)
+        self.norm = LayerNorm(config.layer_norm_eps, name="norm", dtype=self.dtype_policy)
+        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, name="dropout", dtype=self.dtype_policy)
+        self.projection = None
+        if config.embedding_size is not None:
+            self.projection = dense(config.hidden_size, config, "projection", self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, *input_shapes):
         config, start = self.config, self.config.initializer_range
         self.position_embeddings = self.add_weight(
-            shape=(config.max_position_embeddings, config.hidden_size),
+            shape=(config.max_position_embeddings, config.embedding_width),
             initializer=KernelInitializer(stddev=start),
             name="position_embeddings",
         )
-        self.segment_embeddings = self.add_weight(
-            shape=(config.type_vocab_size, config.hidden_size),
-            initializer=KernelInitializer(stddev=start),
-            name="segment_embeddings",
-        )
-        self.norm.build((None, None, config.hidden_size))
+        if config.type_vocab_size:
+            self.segment_embeddings = self.add_weight(
+                shape=(config.type_vocab_size, config.embedding_width),
+                initializer=KernelInitializer(stddev=start),
+                name="segment_embeddings",
+            )
+        self.norm.build((None, None, config.embedding_width))
+        if self.projection is not None:
+            self.projection.build((None, config.embedding_width))
 
-    def call(self, tokens, segment_ids=None, training=None):
+    def call(self, tokens, segment_ids=None, mask=None, training=None):
         self._check_length(tokens.shape[1])
-        positions = ops.convert_to_tensor(self.position_embeddings)[: ops.shape(tokens)[1]]  # (T, D)
-        segments = ops.convert_to_tensor(self.segment_embeddings)
-        segments = segments[0] if segment_ids is None else ops.take(segments, segment_ids, axis=0)  # (B, T, D)
-        return self.dropout(self.norm(tokens + positions + segments), training=training)
+        x = tokens + self._positions(ops.shape(tokens)[1], mask)  # (B, T, E)
+        if self.config.type_vocab_size:
+            segments = ops.convert_to_tensor(self.segment_embeddings)
+            x = x + (segments[0] if segment_ids is None else ops.take(segments, segment_ids, axis=0))
+        x = self.dropout(self.norm(x), training=training)
+        if self.projection is None:
+            return x
+        batch, length, width = ops.shape(x)[0], ops.shape(x)[1], self.config.embedding_width
+        return ops.reshape(self.projection(ops.reshape(x, (-1, width))), (batch, length, self.config.hidden_size))
+
+    def _positions(self, length, mask):
+        """Rows of the position embedding: (T, E), or (B, T, E) where real tokens are counted from the offset on."""
+        table = ops.convert_to_tensor(self.position_embeddings)
+        if not self.config.position_offset:
+            return table[:length]
+        mask = ops.cast(mask, "int32")
+        counted = ops.cumsum(mask, axis=1) * mask + self.config.position_offset - 1  # padding has the row before it
+        return ops.take(table, counted, axis=0)
 
     def _check_length(self, length):
-        longest = self.config.max_position_embeddings
+        longest = self.config.max_length
         if length is not None and length > longest:
             raise ValueError(f"The input has {length} tokens, the model has {longest} positions. Truncate the texts.")
 
-    def compute_output_spec(self, tokens, segment_ids=None, training=None):
+    def compute_output_spec(self, tokens, segment_ids=None, mask=None, training=None):
         self._check_length(tokens.shape[1])
-        return keras.KerasTensor(tokens.shape, dtype=self.compute_dtype)
+        return keras.KerasTensor((*tokens.shape[:2], self.config.hidden_size), dtype=self.compute_dtype)
 
     def get_config(self):
         return {**super().get_config(), "config": self.config.to_dict()}
@@ -257,28 +284,58 @@ class FirstToken(keras.layers.Layer):
 
 
 @register
+class Squeeze(keras.layers.Layer):
+    """Drops the last axis, of size 1: (..., 1) -> (...)."""
+
+    def call(self, x):
+        return ops.squeeze(x, -1)
+
+
+@register
+class FlattenChoices(keras.layers.Layer):
+    """Makes one batch of all choices: (B, N, T) -> (BN, T)."""
+
+    def call(self, x):
+        return ops.reshape(x, (-1, ops.shape(x)[2]))
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor((None, x.shape[2]), dtype=x.dtype)
+
+
+@register
+class UnflattenChoices(keras.layers.Layer):
+    """Gives each text its choices back: (BN, 1), with the (B, N, T) they came from -> (B, N)."""
+
+    def call(self, x, choices):
+        return ops.reshape(x, ops.shape(choices)[:2])
+
+    def compute_output_spec(self, x, choices):
+        return keras.KerasTensor(choices.shape[:2], dtype=x.dtype)
+
+
+@register
 class MaskedTransform(keras.layers.Layer):
-    """Gathers the masked positions and makes them ready for the vocabulary: (B, T, D), (B, P) -> (B, P, D)."""
+    """Gathers the masked positions and makes them ready for the vocabulary: (B, T, D), (B, P) -> (B, P, E)."""
 
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
         self.config = config = as_config(config)
-        self.dense = dense(config.hidden_size, config, "dense", self.dtype_policy)
+        self.dense = dense(config.embedding_width, config, "dense", self.dtype_policy)
         self.norm = LayerNorm(config.layer_norm_eps, name="norm", dtype=self.dtype_policy)
 
     def build(self, *input_shapes):
         self.dense.build((None, self.config.hidden_size))
-        self.norm.build((None, self.config.hidden_size))
+        self.norm.build((None, self.config.embedding_width))
 
     def call(self, x, positions):
         batch, length, hidden = ops.shape(x)[0], ops.shape(x)[1], self.config.hidden_size
         rows = ops.expand_dims(ops.arange(batch, dtype="int32") * length, 1) + positions  # (B, P)
         y = ops.take(ops.reshape(x, (-1, hidden)), ops.reshape(rows, (-1,)), axis=0)  # (BP, D)
         y = self.norm(ACTIVATION_FUNCTIONS[self.config.hidden_act](self.dense(y)))
-        return ops.reshape(y, (batch, ops.shape(positions)[1], hidden))
+        return ops.reshape(y, (batch, ops.shape(positions)[1], self.config.embedding_width))
 
     def compute_output_spec(self, x, positions):
-        return keras.KerasTensor((*positions.shape, x.shape[-1]), dtype=self.compute_dtype)
+        return keras.KerasTensor((*positions.shape, self.config.embedding_width), dtype=self.compute_dtype)
 
     def get_config(self):
         return {**super().get_config(), "config": self.config.to_dict()}

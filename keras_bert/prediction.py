@@ -31,9 +31,8 @@ def predict(bundle, texts, pairs=None, batch_size=32, max_length=None):
     else:
         check_texts(texts, pairs)
         if bundle.tokenizer is None:
-            raise ValueError(
-                "`predict` needs a tokenizer for texts, but the folder had no vocab.txt or tokenizer.json."
-            )
+            reason = bundle.report.no_tokenizer if bundle.report else "the bundle was made without one."
+            raise ValueError(f"`predict` needs a tokenizer for texts, but {reason}")
         max_length = checked_length(max_length, bundle.config)
         n = len(texts)
         order = np.argsort([len(text) + (len(pairs[i]) if pairs else 0) for i, text in enumerate(texts)], kind="stable")
@@ -83,9 +82,9 @@ def check_features(features, config):
         raise ValueError(f"`token_ids` must be integers, got {ids.dtype}.")
     if ids.ndim != 2:
         raise ValueError(f"`token_ids` must have the shape (B, T), got {ids.shape}.")
-    if ids.shape[1] > config.max_position_embeddings:
+    if ids.shape[1] > config.max_length:
         raise ValueError(
-            f"`token_ids` has {ids.shape[1]} tokens a text, the model has {config.max_position_embeddings} positions. "
+            f"`token_ids` has {ids.shape[1]} tokens a text, the model has {config.max_length} positions. "
             "Truncate the texts."
         )
     limits = {"token_ids": config.vocab_size, "segment_ids": config.type_vocab_size, "padding_mask": 2}
@@ -131,7 +130,7 @@ def _features(bundle, texts, pairs, max_length):
 
 def checked_length(max_length, config):
     """Gives `max_length`, or for None all positions of the model; refuses anything else."""
-    longest = config.max_position_embeddings
+    longest = config.max_length
     if max_length is None:
         return longest
     if type(max_length) is not int or not 3 <= max_length <= longest:

@@ -42,6 +42,16 @@ def tiny_bundle(head, seed=0, **options):
     return bundle
 
 
+def model_features(model, config):
+    """Random ids for any head's model: masked positions and choices where it has them."""
+    features = tiny_features(config)
+    if model.name == "multiple_choice":
+        features = {name: np.stack([value, value[::-1]], axis=1) for name, value in features.items()}
+    if "masked_positions" in model.input:
+        features["masked_positions"] = np.array([[1, 6], [0, 0], [0, 0]], "int32")
+    return features
+
+
 def tiny_features(config, batch=3, length=7, seed=0):
     """Random ids with padding at the end of all rows but the first."""
     rng = np.random.default_rng(seed)
@@ -49,6 +59,6 @@ def tiny_features(config, batch=3, length=7, seed=0):
     mask = (np.arange(length) < lengths[:, None]).astype("int32")
     return {
         "token_ids": (rng.integers(1, config.vocab_size, (batch, length)) * mask).astype("int32"),
-        "segment_ids": (rng.integers(0, config.type_vocab_size, (batch, length)) * mask).astype("int32"),
+        "segment_ids": (rng.integers(0, max(1, config.type_vocab_size), (batch, length)) * mask).astype("int32"),
         "padding_mask": mask,
     }

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import keras_bert
-from tests.models import tiny_bundle, tiny_features
+from keras_bert.checkpoint.families import FAMILIES
+from tests.models import model_features, tiny_bundle
 
 UNDER_JAX = """
 import sys, numpy as np, keras, keras_bert
@@ -24,14 +25,12 @@ np.savez(out, **{key: np.asarray(value) for key, value in outputs.items()})
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("head", [None, *keras_bert.HEADS])
+@pytest.mark.parametrize("head", list(FAMILIES["bert"].architectures))
 def test_jax_equals_tensorflow(head, tmp_path):
     if find_spec("jax") is None:
         pytest.skip("needs jax, which is not installed")
     bundle = tiny_bundle(head)
-    features = tiny_features(bundle.config)
-    if "masked_positions" in bundle.model.input:
-        features["masked_positions"] = np.array([[1, 6], [0, 0], [0, 0]], "int32")
+    features = model_features(bundle.model, bundle.config)
     keras_bert.save(bundle, tmp_path / "model")
     np.savez(tmp_path / "features.npz", **features)
     arguments = [str(tmp_path / name) for name in ("model", "features.npz", "out.npz")]

@@ -8,8 +8,8 @@ from keras_bert import layers
 from keras_bert.config import BertConfig
 from keras_bert.encoder import build_encoder, hidden_states
 from keras_bert.heads import HEADS
-from tests.models import randomize, tiny_config, tiny_features
-from tests.reference import Reference
+from tests.models import model_features, randomize, tiny_config, tiny_features
+from tests.reference import ACTIVATIONS, Reference
 
 TOLERANCE = 1e-5  # measured 2e-6
 
@@ -54,6 +54,71 @@ def test_sequence_classifier():
     model, reference = build("sequence_classifier", config, num_classes=5)
     features = tiny_features(config)
     assert largest(model(features), reference.class_logits(features)) <= TOLERANCE
+
+
+def test_heads_on_tokens():
+    config = tiny_config()
+    features = tiny_features(config)
+    real = features["padding_mask"]
+    for head, options in (("token_classifier", {"num_classes": 5}), ("span_extractor", {})):
+        model, reference = build(head, config, **options)
+        logits = reference.dense(reference.hidden_states(features)[-1], "logits")
+        assert largest(model(features) * real[..., None], logits * real[..., None]) <= TOLERANCE
+    model, reference = build("replaced_token_detector", config)
+    hidden = reference.act(reference.dense(reference.hidden_states(features)[-1], "detector"))
+    logits = reference.dense(hidden, "detector_logits")[..., 0]
+    assert largest(model(features) * real, logits * real) <= TOLERANCE
+
+
+def test_heads_on_the_pooled_vector():
+    config = tiny_config()
+    features = tiny_features(config)
+    for head in ("sequence_regressor", "reranker"):
+        model, reference = build(head, config)
+        assert largest(model(features), reference.class_logits(features)[:, 0]) <= TOLERANCE
+    model, reference = build("next_sentence", config)
+    assert largest(model(features), reference.nsp_logits(features)) <= TOLERANCE
+    model, reference = build("multiple_choice", config)
+    other = tiny_features(config, seed=1)
+    logits = [reference.class_logits(choice)[:, 0] for choice in (features, other)]
+    both = {name: np.stack([features[name], other[name]], axis=1) for name in features}
+    assert largest(model(both), np.stack(logits, axis=1)) <= TOLERANCE
+
+
+CLASSIFIER_ACTS = {"tanh": np.tanh, "relu": ACTIVATIONS["relu"], "gelu": ACTIVATIONS["gelu"]}
+
+
+@pytest.mark.parametrize("act", CLASSIFIER_ACTS)
+def test_classifiers_with_a_dense_layer_of_their_own(act):
+    config = tiny_config(classifier_act=act, pooler=False)
+    model, reference = build("sequence_classifier", config, num_classes=3)
+    features = tiny_features(config)
+    x = CLASSIFIER_ACTS[act](reference.dense(reference.hidden_states(features)[-1][:, 0], "classifier_dense"))
+    assert largest(model(features), reference.dense(x, "logits")) <= TOLERANCE
+
+
+def test_factorised_embeddings_shared_layers_offsets_and_no_segments():
+    config = tiny_config(
+        embedding_size=8, shared_layers=True, num_hidden_layers=3, position_offset=2, pad_token_id=1, type_vocab_size=0
+    )
+    encoder = randomize(build_encoder(config))
+    w = {weight.path: np.asarray(weight.value, "float64") for weight in encoder.weights}
+    features = tiny_features(config)
+    features["segment_ids"] = features["segment_ids"] * 0
+    mask = features["padding_mask"]
+    x = w["token_embedding/embeddings"][features["token_ids"]]
+    x = x + w["embeddings/position_embeddings"][np.cumsum(mask, 1) * mask + 1]
+    reference = Reference(config, w)
+    x = reference.dense(reference.norm(x, "embeddings/norm"), "embeddings/projection")
+    states = [x]
+    for _ in range(3):
+        x = reference.norm(x + reference.attention(x, mask, "layer_0/attention"), "layer_0/attention_norm")
+        y = reference.dense(reference.act(reference.dense(x, "layer_0/intermediate")), "layer_0/output")
+        x = reference.norm(x + y, "layer_0/output_norm")
+        states.append(x)
+    real = mask[..., None]
+    for ours, theirs in zip(hidden_states(encoder)(features), states, strict=True):
+        assert largest(ours * real, theirs * real) <= TOLERANCE
 
 
 @pytest.mark.parametrize("pooling", layers.POOLINGS)
@@ -165,9 +230,7 @@ def test_heads_refuse_what_does_not_fit():
 def test_keras_file_loads_as_it_was_saved(head, tmp_path):
     config = tiny_config()
     model, _ = build(head, config, **({"num_classes": 3} if HEADS[head].labelled else {}))
-    features = tiny_features(config)
-    if "masked_positions" in model.input:
-        features["masked_positions"] = np.array([[1, 2]] * 3, "int32")
+    features = model_features(model, config)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     for ours, theirs in zip(keras.tree.flatten(model(features)), keras.tree.flatten(again(features)), strict=True):

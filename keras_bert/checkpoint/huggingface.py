@@ -1,4 +1,4 @@
-"""Hugging Face folders: `config.json` and `model.safetensors`, in and out, heads included."""
+"""Hugging Face folders: `config.json` and the weights, in and out, for every family, heads included."""
 
 import dataclasses
 import difflib
@@ -7,49 +7,13 @@ import re
 from pathlib import Path
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from keras_bert.checkpoint.containers import Stored, open_weights, read_json, written_json
+from keras_bert.checkpoint.families import BUFFERS, DECODERS, FAMILIES
 from keras_bert.config import BertConfig, did_you_mean
 
-# Weight path here -> name there. "{i}" is the layer's number. Dense kernels are stored transposed.
-ENCODER = {
-    "token_embedding/embeddings": "embeddings.word_embeddings.weight",
-    "embeddings/position_embeddings": "embeddings.position_embeddings.weight",
-    "embeddings/segment_embeddings": "embeddings.token_type_embeddings.weight",
-    "embeddings/norm": "embeddings.LayerNorm",
-    "layer_{i}/attention/query": "encoder.layer.{i}.attention.self.query",
-    "layer_{i}/attention/key": "encoder.layer.{i}.attention.self.key",
-    "layer_{i}/attention/value": "encoder.layer.{i}.attention.self.value",
-    "layer_{i}/attention/output": "encoder.layer.{i}.attention.output.dense",
-    "layer_{i}/attention_norm": "encoder.layer.{i}.attention.output.LayerNorm",
-    "layer_{i}/intermediate": "encoder.layer.{i}.intermediate.dense",
-    "layer_{i}/output": "encoder.layer.{i}.output.dense",
-    "layer_{i}/output_norm": "encoder.layer.{i}.output.LayerNorm",
-    "pooler": "pooler.dense",
-}
-HEAD = {
-    "mlm/dense": "cls.predictions.transform.dense",
-    "mlm/norm": "cls.predictions.transform.LayerNorm",
-    "mlm_bias/bias": "cls.predictions.bias",
-    "nsp": "cls.seq_relationship",
-    "logits": "classifier",
-}
 PARTS = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
-
-# head here -> architecture there; None is the bare encoder
-ARCHITECTURES = {
-    None: "BertModel",
-    "sentence_embedder": "BertModel",
-    "masked_language_model": "BertForMaskedLM",
-    "pretraining_model": "BertForPreTraining",
-    "sequence_classifier": "BertForSequenceClassification",
-}
-# Where the heads' names begin. What another head left behind in a file is legal and named in the report, like a pooler.
-HEAD_PREFIXES = ("cls.", "classifier.", "qa_outputs.")
-# Not weights, or weights that stand twice: buffers of old files, and the tied decoder.
-COPIES = ("embeddings.position_ids", "embeddings.token_type_ids", "cls.predictions.decoder.weight")
-DECODER_BIAS = "cls.predictions.decoder.bias"
 
 # Keys of a foreign `config.json` that change nothing here.
 IGNORED = frozenset(
@@ -64,9 +28,10 @@ IGNORED = frozenset(
     task_specific_params temperature tf_legacy_loss tie_encoder_decoder tie_word_embeddings tokenizer_class top_k top_p
     torch_dtype torchscript transformers_version typical_p unk_token_id use_bfloat16 use_cache""".split()
 )
-# Keys that change the model, with the one value that BERT's encoder has.
+# Keys that change the model, with the one value that the encoder has.
 FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "is_encoder_decoder": False}
-REQUIRED = "vocab_size"
+# Fields that no published config.json has: they follow from the family and from what the file holds.
+OWN = ("pooler", "shared_layers", "position_offset", "classifier_act")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +44,7 @@ class Folder:
         options: options of the head's function, where we wrote the folder.
         labels: list of str in the order of the classes, or None.
         ignored: keys of `config.json` that are not known here, for the report.
+        stored: the weights.
     """
 
     path: Path
@@ -87,28 +53,31 @@ class Folder:
     options: dict
     labels: list[str] | None
     ignored: list[str]
+    stored: Stored
 
 
 def read_folder(path):
-    """Reads `config.json` and the names in `model.safetensors`.
+    """Reads `config.json` and the names of the weights.
 
     Raises:
-        ValueError: a file is missing or no JSON, the model is not a BERT, a key is a near-miss of a field, or a value
+        ValueError: a file is missing or broken, the family is unknown, a key is a near-miss of a field, or a value
             would change the model in a way that is not built here.
     """
     path = Path(path)
     if not path.is_dir():
         raise ValueError(f"{path} is not a folder. Give the folder that holds config.json and model.safetensors.")
     values = read_json(path / "config.json")
-    family = values.get("model_type", "bert")
-    if family != "bert":
-        raise ValueError(f"The model type {family!r} in {path / 'config.json'} is not supported; supported: bert.")
-    names = weight_names(path)
-    pooler = any(bare(name).startswith("pooler.") for name in names)
+    name = values.get("model_type", "bert")
+    if name not in FAMILIES:
+        raise ValueError(
+            f"The model type {name!r} in {path / 'config.json'} is not supported; supported: {', '.join(FAMILIES)}."
+        )
+    stored = open_weights(path)
+    pooler = f"{FAMILIES[name].encoder.get('pooler')}.weight" in {bare(name, key) for key in stored.shapes}
     config, ignored = foreign_config(values, pooler, path / "config.json")
     ours = values.get("keras_bert", {})
-    head = ours["head"] if "head" in ours else _head(values.get("architectures") or [])
-    return Folder(path, config, head, ours.get("options", {}), _labels(values), ignored)
+    head = ours["head"] if "head" in ours else _head(name, values)
+    return Folder(path, config, head, ours.get("options", {}), _labels(values), ignored, stored)
 
 
 def foreign_config(values, pooler, source):
@@ -117,73 +86,58 @@ def foreign_config(values, pooler, source):
     Returns:
         The config, and the list of keys that were not known.
     """
-    fields = {field.name for field in dataclasses.fields(BertConfig)} - {"pooler"}
+    name = values.get("model_type", "bert")
+    family = FAMILIES[name]
+    keys = {
+        field.name: family.keys.get(field.name, field.name)
+        for field in dataclasses.fields(BertConfig)
+        if field.name not in OWN and field.name != "model_type"
+    }
+    fixed = FIXED | family.fixed
+    known = IGNORED | family.ignored | fixed.keys() | set(keys.values())
     ignored = []
     for key, value in values.items():
-        if key in FIXED and value != FIXED[key]:
-            raise ValueError(f"`{key}` must be {json.dumps(FIXED[key])} in {source}, got {json.dumps(value)}.")
-        if key in fields or key in IGNORED or key in FIXED:
+        if key in fixed and value != fixed[key]:
+            raise ValueError(f"`{key}` must be {json.dumps(fixed[key])} in {source}, got {json.dumps(value)}.")
+        if key in known:
             continue
-        if difflib.get_close_matches(key, fields, n=1, cutoff=0.85):
-            raise ValueError(f"Unknown key `{key}` in {source}.{did_you_mean(key, fields)}")
+        if difflib.get_close_matches(key, keys.values(), n=1, cutoff=0.85):
+            raise ValueError(f"Unknown key `{key}` in {source}.{did_you_mean(key, keys.values())}")
         ignored.append(key)
-    if REQUIRED not in values:
-        raise ValueError(f"`{REQUIRED}` is missing in {source}.")
-    known = {key: value for key, value in values.items() if key in fields and value is not None}
-    return BertConfig(**known, pooler=pooler), ignored
+    read = {field: values[key] for field, key in keys.items() if values.get(key) is not None}
+    fields = {**family.defaults, **read}
+    if "vocab_size" not in fields:
+        raise ValueError(f"`vocab_size` is missing in {source}.")
+    derived = {field: derive(fields) for field, derive in family.derived.items()}
+    return BertConfig(**{**fields, **derived}, model_type=name, pooler=pooler), ignored
 
 
-def weight_names(path):
-    """Gives the names in the folder's `model.safetensors`."""
-    with open_safetensors(path) as file:
-        return list(file.keys())
-
-
-def stored_classes(path):
-    """Gives how many classes the classifier in the file has, or None where there is none."""
-    with open_safetensors(path) as file:
-        name = f"{HEAD['logits']}.weight"
-        return file.get_slice(name).get_shape()[0] if name in file.keys() else None  # noqa: SIM118 - it is no dict
-
-
-def open_safetensors(path):
-    """Opens `model.safetensors` for reading, checked as a whole: header, sizes, length."""
-    file = Path(path) / "model.safetensors"
-    if not file.is_file():
-        raise ValueError(f"{path} has no model.safetensors.")
-    try:
-        return safe_open(file, framework="numpy")
-    except (SafetensorError, OSError) as error:
-        raise ValueError(f"{file} is not a whole safetensors file: {error}.") from None
-
-
-def bare(name):
-    """Strips what writers put before or call differently: `bert.`, and gamma and beta of old layer norms."""
-    name = name.removeprefix("bert.")
+def bare(family, name):
+    """Strips what writers put before or call differently: the family's name, and gamma and beta of old layer norms."""
+    name = name.removeprefix(FAMILIES[family].prefix)
     return re.sub(r"LayerNorm\.(gamma|beta)$", lambda match: f"LayerNorm.{PARTS[match[1]]}", name)
 
 
-def stored_name(path):
-    """Gives the (bare) name there of a weight path here."""
-    path, number = _numbered(path)
-    table = ENCODER | HEAD
-    if path in table:
-        return table[path].replace("{i}", number)
-    layer, part = path.rsplit("/", 1)
-    return f"{table[layer]}.{PARTS[part]}".replace("{i}", number)
-
-
-def is_head(path):
-    """Tells whether a weight path here belongs to a head, not to the encoder or its pooler."""
-    return stored_name(path).startswith(HEAD_PREFIXES)
-
-
-def _numbered(path):
+def stored_name(config, head, path):
+    """Gives the bare name there of a weight path here; None where the family has no such part."""
+    family = FAMILIES[config.model_type]
+    table = {**family.encoder, **family.heads.get(head, {})}
     match = re.match(r"layer_(\d+)/", path)
-    return (path, "") if match is None else ("layer_{i}/" + path[match.end() :], match[1])
+    patterns = [path] if match is None else [path, f"layer_{{i}}/{path[match.end() :]}"]
+    for pattern in patterns:
+        layer, _, part = pattern.rpartition("/")
+        name = table.get(pattern) or (layer in table and f"{table[layer]}.{PARTS[part]}")
+        if name:
+            return name.replace("{i}", match[1]) if match else name
+    return None
 
 
-def read_arrays(path, weight_paths):
+def is_head(config, path):
+    """Tells whether a weight path belongs to a head, not to the encoder or its pooler."""
+    return stored_name(config, None, path) is None
+
+
+def read_arrays(found, head, config, weight_paths):
     """Reads the arrays for `weight_paths` from the folder.
 
     Returns:
@@ -191,35 +145,54 @@ def read_arrays(path, weight_paths):
         the file that belong to another head.
 
     Raises:
-        ValueError: the file holds names that belong to nothing known.
+        ValueError: the file holds names that belong to nothing known, or a decoder that is not the embedding.
     """
-    with open_safetensors(path) as file:
-        names = {bare(name): name for name in file.keys()}  # noqa: SIM118 - it is no dict
-        wanted = {weight_path: stored_name(weight_path) for weight_path in weight_paths}
-        if DECODER_BIAS in names:  # the same array under another name, and in some files under this name alone
-            names.setdefault(HEAD["mlm_bias/bias"], names[DECODER_BIAS])
-        arrays = {}
-        for weight_path, name in wanted.items():
-            if name in names:
-                array = file.get_tensor(names[name])
-                arrays[weight_path] = array.T if weight_path.endswith("/kernel") and array.ndim == 2 else array
-        _check_tied_decoder(file, names)
-    unused = sorted(names.keys() - set(wanted.values()) - {*COPIES, DECODER_BIAS})
-    unknown = [name for name in unused if not name.startswith((*HEAD_PREFIXES, "pooler."))]
+    names = {bare(config.model_type, name): name for name in found.stored.shapes}
+    wanted = {path: stored_name(config, head, path) for path in weight_paths}
+    copies = _copies(config, names, found.stored)
+    arrays = {}
+    for path, name in wanted.items():
+        if name in names:
+            array = found.stored.read(names[name])
+            arrays[path] = array.T if path.endswith("/kernel") and array.ndim == 2 else array
+    unused = sorted(names.keys() - set(wanted.values()) - copies)
+    unknown = [name for name in unused if not name.startswith(_legal_leftovers(config.model_type))]
     if unknown:
-        near = {name: difflib.get_close_matches(name, wanted.values(), n=1) for name in unknown[:5]}
+        near = {name: difflib.get_close_matches(name, filter(None, wanted.values()), n=1) for name in unknown[:5]}
         hints = [f"{name} (near: {match[0]})" if match else name for name, match in near.items()]
-        raise ValueError(f"{path} holds {len(unknown)} weights that no part of this model has: {', '.join(hints)}.")
+        raise ValueError(
+            f"{found.path} holds {len(unknown)} weights that no part of this model has: {', '.join(hints)}."
+        )
     return arrays, sorted(wanted.keys() - arrays.keys()), unused
 
 
-def _check_tied_decoder(file, names):
-    decoder, embedding = "cls.predictions.decoder.weight", ENCODER["token_embedding/embeddings"]
-    if decoder in names and not np.array_equal(file.get_tensor(names[decoder]), file.get_tensor(names[embedding])):
-        raise ValueError(
-            "The masked-LM decoder differs from the token embedding in this file; here they are one, so the head "
-            "cannot be loaded."
-        )
+def _copies(config, names, stored):
+    """Names of buffers, and of arrays that repeat others; a decoder's bias also stands in for the head's own."""
+    family, copies = FAMILIES[config.model_type], {name for name in BUFFERS if name in names}
+    embedding = family.encoder["token_embedding/embeddings"]
+    for decoder in DECODERS:
+        weight, bias = f"{decoder}.weight", f"{decoder}.bias"
+        if weight in names:
+            if not np.array_equal(stored.read(names[weight]), stored.read(names[embedding])):
+                raise ValueError(
+                    f"{weight} differs from the token embedding in {stored.file}; here they are one, so the head "
+                    "cannot be loaded."
+                )
+            copies.add(weight)
+        own = family.heads["masked_language_model"]["mlm_bias/bias"]
+        if bias in names and bias != own:
+            names.setdefault(own, names[bias])
+            copies.add(bias)
+    return copies
+
+
+def _legal_leftovers(family):
+    """How names begin that another head, or the pooler, may leave behind in a file."""
+    family = FAMILIES[family]
+    names = [name for table in family.heads.values() for name in table.values()]
+    if "pooler" in family.encoder:
+        names.append(family.encoder["pooler"])
+    return tuple(names)
 
 
 def write_folder(folder, config, head, options, labels, weights):
@@ -228,42 +201,55 @@ def write_folder(folder, config, head, options, labels, weights):
     Args:
         head: key in `HEADS`, or None for a bare encoder.
         weights: dict from weight path to array.
+
+    Raises:
+        ValueError: the family has no such head there.
     """
-    prefix = "" if ARCHITECTURES[head] == "BertModel" else "bert."
+    family = FAMILIES[config.model_type]
+    if head not in family.architectures:
+        raise ValueError(f"`transformers` has no {head} for {config.model_type}, so it cannot be saved as one.")
+    architecture = family.title + family.architectures[head]
     arrays = {}
     for path, array in weights.items():
-        name = stored_name(path)
-        name = name if name.startswith(HEAD_PREFIXES) else prefix + name
+        name = stored_name(config, head, path)
+        if family.architectures[head] != "Model" and not is_head(config, path):
+            name = family.prefix + name
         array = np.asarray(array)
         arrays[name] = np.ascontiguousarray(array.T if path.endswith("/kernel") else array)
     save_file(arrays, Path(folder) / "model.safetensors", metadata={"format": "pt"})
-    values = {"architectures": [ARCHITECTURES[head]], "model_type": "bert", **config.to_dict()}
-    del values["pooler"]
-    if labels is not None:
-        values["id2label"] = {str(i): label for i, label in enumerate(labels)}
-        values["label2id"] = {label: i for i, label in enumerate(labels)}
-    values["keras_bert"] = {"head": head, "options": options}
-    with open(Path(folder) / "config.json", "w", encoding="utf-8") as file:
-        json.dump(values, file, ensure_ascii=False, indent=2)
-        file.write("\n")
+    with written_json(Path(folder) / "config.json") as values:
+        values.update({"architectures": [architecture], "model_type": config.model_type})
+        for field, value in config.to_dict().items():
+            if field in OWN or (field == "type_vocab_size" and not value):
+                continue
+            if field == "embedding_size":
+                if "embedding_size" not in family.defaults:
+                    continue
+                value = config.embedding_width
+            values[family.keys.get(field, field)] = value
+        if head in ("sequence_regressor", "reranker"):
+            values["id2label"], values["problem_type"] = {"0": "LABEL_0"}, "regression"
+        if labels is not None:
+            values["id2label"] = {str(i): label for i, label in enumerate(labels)}
+            values["label2id"] = {label: i for i, label in enumerate(labels)}
+        values["keras_bert"] = {"head": head, "options": options}
 
 
-def read_json(path):
-    """Reads a JSON object, with one sentence for what may be wrong with the file."""
-    try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"{path} is missing.") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is not JSON in UTF-8: {error}.") from None
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {type(values).__name__}.")
-    return values
+def stored_classes(found, head):
+    """Gives how many classes the classifier in the file has, or None where there is none."""
+    name = f"{FAMILIES[found.config.model_type].heads[head]['logits']}.weight"
+    shapes = {bare(found.config.model_type, key): shape for key, shape in found.stored.shapes.items()}
+    return shapes[name][0] if name in shapes else None
 
 
-def _head(architectures):
-    heads = {architecture: head for head, architecture in reversed(ARCHITECTURES.items())}
-    return heads.get(architectures[0]) if architectures else None
+def _head(family, values):
+    """The head that `architectures` names; one label means a number, not a class."""
+    names = values.get("architectures") or [""]
+    for head, architecture in FAMILIES[family].architectures.items():
+        if names[0] == FAMILIES[family].title + architecture:
+            single = head == "sequence_classifier" and len(values.get("id2label") or "12") == 1
+            return "sequence_regressor" if single else head
+    return None
 
 
 def _labels(values):

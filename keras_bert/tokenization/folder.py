@@ -23,6 +23,10 @@ SETTINGS = {"lowercase": "do_lower_case", "strip_accents": "strip_accents"} | {
 }
 
 
+class OtherTokenizer(ValueError):
+    """The files describe a tokenizer of another kind than BERT's."""
+
+
 def read_folder(folder):
     """Reads what a tokenizer is made of; tokenizer_config.json wins over tokenizer.json, as in `transformers`.
 
@@ -30,7 +34,8 @@ def read_folder(folder):
         dict of the arguments of `Tokenizer`.
 
     Raises:
-        ValueError: there is no vocabulary, or the files describe another kind of tokenizer.
+        OtherTokenizer: the files describe another kind of tokenizer.
+        ValueError: there is no vocabulary, or it is broken.
     """
     folder = Path(folder)
     config, described = (_read_json(folder / name) for name in ("tokenizer_config.json", "tokenizer.json"))
@@ -112,16 +117,16 @@ def _read_json(path):
 def _check_config(config):
     name = config.get("tokenizer_class") or "BertTokenizer"
     if name.removesuffix("Fast") not in [f"{known}Tokenizer" for known in CLASSES]:
-        raise ValueError(f"tokenizer_config.json must describe a BertTokenizer, got `tokenizer_class` {name}.")
+        raise OtherTokenizer(f"tokenizer_config.json must describe a BertTokenizer, got `tokenizer_class` {name}.")
     for key, token in SPECIAL_NAMES.items():
         value = config.get(key) or token
         value = value["content"] if isinstance(value, dict) else value
         if value != token:
-            raise ValueError(f"`{key}` in tokenizer_config.json must be {token}, got {value}.")
+            raise OtherTokenizer(f"`{key}` in tokenizer_config.json must be {token}, got {value}.")
     if config.get("never_split"):
-        raise ValueError(f"`never_split` in tokenizer_config.json must be empty, got {config['never_split']}.")
+        raise OtherTokenizer(f"`never_split` in tokenizer_config.json must be empty, got {config['never_split']}.")
     if config.get("do_basic_tokenize", True) is not True:
-        raise ValueError("`do_basic_tokenize` in tokenizer_config.json must be true, got false.")
+        raise OtherTokenizer("`do_basic_tokenize` in tokenizer_config.json must be true, got false.")
 
 
 def _check_description(described):
@@ -138,4 +143,4 @@ def _check_description(described):
         ("clean_text", True, (described.get("normalizer") or {}).get("clean_text", True)),
     ):
         if got != kind:
-            raise ValueError(f"`{part}` in tokenizer.json must be {kind}, got {got}.")
+            raise OtherTokenizer(f"`{part}` in tokenizer.json must be {kind}, got {got}.")

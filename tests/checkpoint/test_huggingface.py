@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import keras_bert
+from keras_bert.checkpoint.families import FAMILIES
 from tests.conftest import shared_data
 from tests.models import LABELS, VOCAB, randomize, tiny_bundle, tiny_config, tiny_features
 
@@ -178,7 +179,7 @@ def test_sts_benchmark_without_training(minilm):
     assert round(spearmanr((first * second).sum(-1), [float(row[9]) for row in rows]).statistic, 4) == 0.8203
 
 
-@pytest.mark.parametrize("head", [None, *keras_bert.HEADS])
+@pytest.mark.parametrize("head", list(FAMILIES["bert"].architectures))
 def test_what_is_saved_is_loaded(head, tmp_path):
     options = {"pooling": "max", "normalize": False} if head == "sentence_embedder" else {}
     bundle = tiny_bundle(head, **options)
@@ -308,8 +309,11 @@ def test_vocabulary_longer_than_the_embedding(saved):
 
 
 def test_config_that_is_wrong(saved):
-    edit_config(saved, model_type="roberta")
-    assert sentence(saved) == "The model type 'roberta' in FOLDER/config.json is not supported; supported: bert."
+    edit_config(saved, model_type="gpt2")
+    assert sentence(saved) == (
+        "The model type 'gpt2' in FOLDER/config.json is not supported; "
+        "supported: bert, roberta, distilbert, albert, electra."
+    )
     edit_config(saved, model_type="bert", hidden_sise=12)
     assert sentence(saved) == "Unknown key `hidden_sise` in FOLDER/config.json. Did you mean `hidden_size`?"
     (saved / "config.json").write_text("{", encoding="utf-8")
@@ -325,7 +329,7 @@ def test_broken_safetensors(saved):
         file.write_bytes(broken)
         assert sentence(saved).startswith("FOLDER/model.safetensors is not a whole safetensors file:")
     file.unlink()
-    assert sentence(saved) == "FOLDER has no model.safetensors."
+    assert sentence(saved).startswith("FOLDER has none of model.safetensors, ")
 
 
 def test_no_folder(tmp_path):
@@ -388,3 +392,17 @@ def test_labels_are_kept(saved):
     shutil.rmtree(saved)
     keras_bert.save(renamed, saved)
     assert keras_bert.load(saved).labels == ["坏", "中", "好"]
+
+
+def test_another_kind_of_tokenizer_is_named_and_ids_still_work(saved):
+    (saved / "vocab.txt").unlink()
+    described = json.loads((saved / "tokenizer.json").read_text(encoding="utf-8"))
+    described["normalizer"] = {"type": "Lowercase"}
+    (saved / "tokenizer.json").write_text(json.dumps(described), encoding="utf-8")
+    bundle = keras_bert.load(saved)
+    assert bundle.tokenizer is None
+    reason = "its tokenizer is not BERT's: `normalizer` in tokenizer.json must be BertNormalizer, got Lowercase."
+    assert bundle.report.no_tokenizer == reason
+    assert len(keras_bert.predict(bundle, {"token_ids": np.array([[2, 5, 3]])})) == 1
+    with pytest.raises(ValueError, match="`predict` needs a tokenizer for texts, but its tokenizer is not BERT's"):
+        keras_bert.predict(bundle, ["hello"])

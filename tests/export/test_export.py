@@ -10,9 +10,10 @@ import keras
 import numpy as np
 import pytest
 
+import keras_bert
 from keras_bert import HEADS
 from keras_bert.export import FORMATS, comparison, export, saved_model
-from tests.models import tiny_bundle
+from tests.models import LABELS, randomize, tiny_bundle, tiny_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,11 +24,32 @@ COVERED = {
     ("tflite", "pretraining_model"),
     ("onnx", "sentence_embedder"),
     ("onnx", None),
+    ("saved_model", "next_sentence"),
+    ("tflite", "reranker"),
+    ("onnx", "multiple_choice"),
+    ("onnx", "token_classifier"),
+    ("saved_model", "span_extractor"),
+    ("saved_model", "sequence_regressor"),
+    ("onnx", "replaced_token_detector"),
 }
 MATRIX = [
     pytest.param(format, head, marks=[] if (format, head) in COVERED else pytest.mark.slow)
     for format in FORMATS
     for head in [*HEADS, None]
+]
+
+
+# what is special of each family beside BERT
+FAMILIES = {
+    "roberta": {"pad_token_id": 1, "position_offset": 2, "type_vocab_size": 1, "classifier_act": "tanh"},
+    "distilbert": {"type_vocab_size": 0, "pooler": False, "classifier_act": "relu"},
+    "albert": {"embedding_size": 8, "shared_layers": True, "hidden_act": "gelu_new"},
+    "electra": {"embedding_size": 8, "pooler": False, "classifier_act": "gelu"},
+}
+FAMILY_MATRIX = [
+    pytest.param(family, format, marks=[] if covered == format else pytest.mark.slow)
+    for family, covered in zip(FAMILIES, ("tflite", "onnx", "tflite", "saved_model"), strict=True)
+    for format in FORMATS
 ]
 
 
@@ -61,6 +83,15 @@ def test_every_head_in_every_format(format, head, old):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("family", "format"), FAMILY_MATRIX)
+def test_every_family_in_every_format(family, format, tmp_path):
+    config = tiny_config(model_type=family, **FAMILIES[family])
+    bundle = keras_bert.create(config, None, "sequence_classifier", LABELS)
+    randomize(bundle.model)
+    report = export(bundle, tmp_path / "out", format)
+    assert report["largest_difference"] <= report["allowed_difference"] <= 1e-4
+
+
 @pytest.mark.parametrize("inputs", ["pair", "ids", "free_ids"])
 def test_every_kind_of_tflite_inputs(inputs, tmp_path):
     report = export(tiny_bundle("sequence_classifier"), tmp_path / "out", "tflite", inputs=inputs, max_length=16)
@@ -86,7 +117,7 @@ def test_interrupted_export_leaves_the_old_one(moment, old, monkeypatch):
 
 EXPORTER = """
 import sys
-from tests.models import tiny_bundle
+from tests.models import LABELS, randomize, tiny_bundle, tiny_config
 from keras_bert.export import export
 bundle = tiny_bundle("sentence_embedder")
 print("ready", flush=True)

@@ -1,0 +1,105 @@
+"""The files that hold a Hugging Face folder's weights: safetensors, whole or in shards, and `pytorch_model.bin`."""
+
+import contextlib
+import json
+import typing
+from collections.abc import Callable
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from keras_bert.checkpoint.torch_file import read_torch_file
+
+
+class Stored(typing.NamedTuple):
+    """Arrays of a file, read one by one.
+
+    Attributes:
+        file: for messages.
+        shapes: dict from name to shape.
+        read: name -> NumPy array.
+    """
+
+    file: Path
+    shapes: dict
+    read: Callable
+
+
+def open_weights(folder):
+    """Opens the first of the known files that the folder has.
+
+    Raises:
+        ValueError: there is none, or it is not whole.
+    """
+    folder = Path(folder)
+    for name, opener in CONTAINERS.items():
+        if (folder / name).is_file():
+            return opener(folder / name)
+    raise ValueError(f"{folder} has none of {', '.join(CONTAINERS)}.")
+
+
+def _safetensors(file):
+    try:
+        opened = safe_open(file, framework="numpy")
+        shapes = {name: tuple(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118 - no dict
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{file} is not a whole safetensors file: {error}.") from None
+    return Stored(file, shapes, opened.get_tensor)
+
+
+def _shards(index):
+    """Several files, with an index that tells which name is in which."""
+    try:
+        places = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        names = sorted(set(places.values()))
+    except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError):
+        raise ValueError(f"{index} must be JSON with a `weight_map` from names to files.") from None
+    for name in names:
+        if Path(name).name != name:
+            raise ValueError(f"{index} must name files beside it, got {name!r}.")
+    missing = [name for name in names if not (index.parent / name).is_file()]
+    if missing:
+        raise ValueError(f"{index.parent} lacks {len(missing)} of {len(names)} shards: {', '.join(missing)}.")
+    opener = _safetensors if index.name.startswith("model.safetensors") else _torch
+    shards = {name: opener(index.parent / name) for name in names}
+    lost = [name for name, file in places.items() if name not in shards[file].shapes]
+    if lost:
+        raise ValueError(f"{index} promises weights that its files do not hold: {', '.join(lost[:5])}.")
+    shapes = {name: shards[file].shapes[name] for name, file in places.items()}
+    return Stored(index, shapes, lambda name: shards[places[name]].read(name))
+
+
+def _torch(file):
+    arrays = read_torch_file(file)
+    return Stored(file, {name: array.shape for name, array in arrays.items()}, arrays.__getitem__)
+
+
+CONTAINERS = {
+    "model.safetensors": _safetensors,
+    "model.safetensors.index.json": _shards,
+    "pytorch_model.bin": _torch,
+    "pytorch_model.bin.index.json": _shards,
+}
+
+
+def read_json(path):
+    """Reads a JSON object, with one sentence for what may be wrong with the file."""
+    try:
+        values = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{path} is missing.") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is not JSON in UTF-8: {error}.") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {type(values).__name__}.")
+    return values
+
+
+@contextlib.contextmanager
+def written_json(path):
+    """Gives a dict that is written to `path` at the end, in the form that `transformers` writes."""
+    values = {}
+    yield values
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(values, file, ensure_ascii=False, indent=2)
+        file.write("\n")
