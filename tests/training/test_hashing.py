@@ -1,9 +1,9 @@
-import hash_twin
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert.training import hashing
+from tests.training import hash_twin
 
 INDEX = np.arange(2000, dtype=np.int64)
 

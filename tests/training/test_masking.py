@@ -1,11 +1,11 @@
 import math
 
-import hash_twin
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert.training.masking import mask_tokens, maskable_table
+from tests.training import hash_twin
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCAB = (*SPECIAL, "[unused0]", "[unused17]", *(f"word{i}" for i in range(193)), "[unusedx]")

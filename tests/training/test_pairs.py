@@ -4,9 +4,9 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
-from toy import numbered_documents, tokenizer_for
 
 from keras_bert.training.pairs import longest_first, pair_maker, tokenize_documents
+from tests.training.toy import numbered_documents, tokenizer_for
 
 SIZES = (9, 1, 30, 2, 17, 1, 41)
 DOCUMENTS = numbered_documents(SIZES)

@@ -3,10 +3,10 @@ import functools
 import numpy as np
 import pytest
 import tensorflow as tf
-from toy import numbered_documents, tokenizer_for
 
 from keras_bert.training.pairs import tokenize_documents
 from keras_bert.training.pretraining_batches import pretraining_batches
+from tests.training.toy import numbered_documents, tokenizer_for
 
 DOCUMENTS = numbered_documents((9, 1, 30, 2, 17, 1, 41))
 TOKENIZER = tokenizer_for(DOCUMENTS)
