@@ -33,7 +33,7 @@ def describe(bert):
     if bert.labels is not None:
         found["labels"] = ", ".join(bert.labels)
     found["parameters"] = f"{bert.model.count_params():,}"
-    found |= bert.config.to_dict()
+    found |= {name: value for name, value in bert.config.to_dict().items() if value is not None}
     if bert.tokenizer is None:
         found["tokenizer"] = "none"
     else:

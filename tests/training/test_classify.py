@@ -5,8 +5,9 @@ import pytest
 
 import keras_bert
 from keras_bert.training.metrics import classification_metrics, wilson_interval
+from keras_bert.training.recipes import classify
 from keras_bert.training.recipes.classify import Classify, run
-from tests.models import tiny_bundle
+from tests.models import VOCAB, randomize, tiny_config
 
 GOOD = ["good film !", "hello good world", "a good b .", "the good world"]
 BAD = ["bad film !", "bad world", "a bad b ."]
@@ -15,7 +16,9 @@ BAD = ["bad film !", "bad world", "a bad b ."]
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pretrained") / "tiny"
-    keras_bert.save(tiny_bundle(None), folder)
+    bundle = keras_bert.create(tiny_config(num_hidden_layers=1), keras_bert.Tokenizer(VOCAB))
+    randomize(bundle.model)
+    keras_bert.save(bundle, folder)
     return str(folder)
 
 
@@ -108,6 +111,7 @@ def test_an_interrupted_run_leaves_the_old_folder(pretrained, files, tmp_path, m
     def interrupted(bundle, folder):
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(classify, "fit", lambda *arguments: ([], 1))
     monkeypatch.setattr(keras_bert, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(config)
