@@ -19,7 +19,7 @@ def predict(
 ):
     """Answer texts by a saved model; one JSON line a text, in their order.
 
-    Example: keras-bert predict reviews "I could not stop reading."
+    Example: keras-bert predict reviews "We will certainly come back next summer."
     """
     if bool(texts) == (file is not None):
         raise ValueError("`predict` needs texts or --file, one of them.")

@@ -63,7 +63,7 @@ def quickstart(
         f"All in {sum(seconds.values()):.0f} s.\n\n"
         f"Serve {out / 'served'} with TensorFlow Serving; {folders['tflite'] / 'model.tflite'} and "
         f"{folders['onnx'] / 'model.onnx'} run anywhere. Next:\n"
-        f'  keras-bert predict {out / "reviews"} "I could not stop reading."\n'
+        f'  keras-bert predict {out / "reviews"} "We will certainly come back next summer."\n'
         f"  keras-bert inspect {out / 'reviews'}\n"
         f"  keras-bert train classify --model {model} --train YOUR.tsv --out yours\n"
         f"  keras-bert pretrain --corpus python-docs --out pretrained"
