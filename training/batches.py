@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization.packing import pack, packed_width, truncated
-from keras_bert.tokenization.strings import ARRAY_OPS
+from keras_bert.tokenization.tensors import ARRAY_OPS
 from keras_bert.training.hashing import permute
 
 BUCKETS = 4
@@ -72,7 +72,7 @@ def tokenize_examples(texts, pairs, tokenizer, max_length):
 
 
 def bucket_widths(tokens, buckets=BUCKETS, multiple=8):
-    """Chooses widths to pad to, so that as many rows fall into each: quantiles, rounded up.
+    """Chooses the widths to pad to that leave the least padding.
 
     Args:
         tokens: (n,) int32, lengths of rows.
@@ -82,10 +82,17 @@ def bucket_widths(tokens, buckets=BUCKETS, multiple=8):
     Returns:
         list of int, rising; the last one is the longest length.
     """
-    longest = int(np.max(tokens))
-    quantiles = np.quantile(tokens, np.arange(1, buckets) / buckets, method="inverted_cdf")
-    widths = {int(-(-quantile // multiple) * multiple) for quantile in quantiles}
-    return [*sorted(width for width in widths if width < longest), longest]
+    rounded = np.minimum(-(-tokens // multiple) * multiple, np.max(tokens))
+    widths, counts = np.unique(rounded, return_counts=True)
+    rows = np.concatenate([[0], np.cumsum(counts)])  # how many are within the first j widths
+    best = {0: (0, [])}  # by j: the least size of the rows within the first j widths, and the widths chosen for it
+    for _ in range(buckets):
+        longer = {0: (0, [])}
+        for j, width in enumerate(widths.tolist(), start=1):
+            shorter = ((i, *found) for i, found in best.items() if i < j)
+            longer[j] = min((size + width * int(rows[j] - rows[i]), [*chosen, width]) for i, size, chosen in shorter)
+        best = longer
+    return best[len(widths)][1]
 
 
 def training_batches(examples, labels, *, batch_size, seed, epochs, start=0):

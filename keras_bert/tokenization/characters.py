@@ -26,10 +26,10 @@ VARIANTS = {  # name in the file: lowercase, strip_accents
 def characters(lowercase, strip_accents, tokenize_chinese_chars):
     """Normal form, kind and place among marks of every code point.
 
-        Returns:
-            becomes (1114112, 3) int32: the one to three code points it turns into, 0 past their end;
-            kinds (1114112,) uint8: CLEANED = 255  # rank of a character that is gone before marks are put in order
-    DROPPED, SPACE, ISOLATED (a word by itself) or REGULAR.
+    Returns:
+        becomes (1114112, 3) int32: the one to three code points it turns into, 0 past their end;
+        kinds (1114112,) uint8: DROPPED, SPACE, ISOLATED (a word by itself) or REGULAR;
+        ranks (1114112,) uint8: place in canonical ordering, 0 for no mark, CLEANED where cleaning drops it.
     """
     ranks = _unfolded("rank") * strip_accents  # without decomposition nothing is put in order
     ranks[_unfolded("cased")[:, 0] == GONE] = CLEANED

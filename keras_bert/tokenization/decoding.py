@@ -6,6 +6,19 @@ CLOSING = frozenset(".,!?;:%)]}'\u2019\u201d\u00bb\u2026")
 OPENING = frozenset("([{\u201c\u00ab$#@")
 
 
+def tokens_of(ids, vocab, skipped=()):
+    """Tokens of the ids that are not skipped.
+
+    Raises:
+        ValueError: an id is outside the vocabulary.
+    """
+    ids = [int(i) for i in ids]
+    outside = [i for i in ids if not 0 <= i < len(vocab)]
+    if outside:
+        raise ValueError(f"`ids` must be at least 0 and below {len(vocab)}, got {outside[0]}.")
+    return [vocab[i] for i in ids if i not in skipped]
+
+
 def join_tokens(tokens):
     """Joins WordPiece tokens; no blank between Chinese or Japanese characters, nor before closing punctuation.
 

@@ -1,7 +1,35 @@
 """Pieces of one or two texts -> [CLS] a [SEP] b [SEP], truncated and padded.
 
-Written once for NumPy, keras.ops and TensorFlow: `ops` has arange, take, where, minimum, maximum, expand_dims.
+Written once for NumPy, keras.ops and TensorFlow: `ops` has arange, take, where, minimum, maximum, expand_dims,
+max, pad, split.
 """
+
+
+def room(max_length, pairs):
+    """Pieces that fit beside [CLS] and [SEP]; `pairs` is None for single texts."""
+    special = 2 if pairs is None else 3
+    if max_length < special:
+        raise ValueError(f"`max_length` must be at least {special}, for [CLS] and [SEP], got {max_length}.")
+    return max_length - special
+
+
+def parts_of(ops, pieces, pairs):
+    """One or two (ids, starts, lengths) of `Pieces`; of pairs, the second texts' come after all first ones."""
+    ids, starts, lengths = ops.pad(pieces.ids, [[0, 1]]), pieces.row_splits[:-1], pieces.row_splits[1:]
+    lengths = lengths - starts
+    if pairs is None:
+        return [(ids, starts, lengths)]
+    return [(ids, *half) for half in zip(ops.split(starts, 2), ops.split(lengths, 2), strict=True)]
+
+
+def features(ops, parts, max_length, cls_id, sep_id, pad_id, width=None):
+    """Truncates and packs one or two parts; `width` is by default the length of the longest row."""
+    first, second = (*parts, None)[:2]
+    lengths, pair_lengths = truncated(ops, first[2], second and second[2], room(max_length, second))
+    if width is None:
+        width = ops.max(ops.pad(packed_width(lengths, pair_lengths), [[0, 1]]))
+    second = second and (*second[:2], pair_lengths)
+    return pack(ops, (*first[:2], lengths), second, width, cls_id, sep_id, pad_id)
 
 
 def truncated(ops, lengths, pair_lengths, budget):

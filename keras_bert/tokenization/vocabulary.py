@@ -4,6 +4,8 @@ from pathlib import Path
 
 from keras_bert.files import replace_file
 
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
 
 def read_vocab(path):
     """Reads a vocabulary file without losing or shifting a row.
@@ -39,3 +41,19 @@ def write_vocab(vocab, path):
             raise ValueError(f"A token of vocab.txt must not hold a line end, got {token!r} in row {row}.")
     with replace_file(path) as temporary:
         temporary.write_bytes("".join(f"{token}\n" for token in vocab).encode("utf-8"))
+
+
+def ids_of(vocab):
+    """Id of every token, a dict; of equal tokens the last one counts.
+
+    Raises:
+        ValueError: the vocabulary is empty, or lacks [PAD], [UNK], [CLS] or [SEP].
+    """
+    ids = {token: row for row, token in enumerate(vocab)}
+    missing = [token for token in SPECIAL_TOKENS[:4] if token not in ids]
+    if missing:
+        raise ValueError(
+            f"The vocabulary must hold [PAD], [UNK], [CLS] and [SEP], got {len(vocab)} tokens "
+            f"without {', '.join(missing)}."
+        )
+    return ids

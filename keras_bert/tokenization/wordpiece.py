@@ -13,6 +13,13 @@ from keras_bert.tokenization.characters import ISOLATED, NUM_CODE_POINTS, PAGE, 
 from keras_bert.tokenization.trie import BOUNDARY, KIND_BITS, MAX_LETTERS, UNKNOWN
 
 
+def parts_of(texts, tables, unk_id, length, allowed=None):
+    """(ids, starts, lengths) of each of one or two batches of texts (B, C), with room for `length` pieces a text."""
+    starts = ops.arange(ops.shape(texts[0])[0]) * length
+    found = [word_pieces(code_points, tables, unk_id, length, allowed) for code_points in texts]
+    return [(ids, starts, counts) for ids, counts in found]
+
+
 def word_pieces(code_points, tables, unk_id, length, allowed=None):
     """Finds the first pieces of each text, and counts all.
 
