@@ -1,3 +1,4 @@
+import itertools
 import random
 
 import numpy as np
@@ -53,12 +54,12 @@ def test_every_example_once_an_epoch_in_few_shapes(tokenizer):
     batches = arrays(training_batches(examples, range(203), batch_size=16, seed=3, epochs=4))
     steps = steps_per_epoch(examples, 16)
     assert (steps, len(batches)) == (13, 52)
-    orders = []
+    groups = set()
     for epoch in range(4):
-        numbers = np.concatenate([y for _, y in batches[epoch * steps : (epoch + 1) * steps]])
-        assert sorted(numbers) == list(range(203))
-        orders.append(tuple(numbers))
-    assert len(set(orders)) == 4
+        members = [y for _, y in batches[epoch * steps : (epoch + 1) * steps]]
+        assert sorted(np.concatenate(members)) == list(range(203))
+        groups.update(frozenset(y.tolist()) for y in members)
+    assert len(groups) == 4 * steps  # each epoch puts others together, and not only in another order
     traces = []
 
     @tf.function
@@ -119,8 +120,21 @@ def test_fit_sees_whole_epochs(tokenizer, tmp_path):
     assert seen == [*range(6)] * 3
 
 
-def test_widths():
-    assert bucket_widths(np.array([5, 6, 7, 9, 17, 30, 61])) == [8, 16, 32, 61]
+def test_widths_leave_the_least_padding():
+    def size(tokens, widths):
+        return int(sum(np.asarray(widths)[np.searchsorted(widths, tokens)]))
+
+    rng = np.random.default_rng(0)
+    for longest in (9, 30, 61):
+        tokens = rng.integers(2, longest + 1, 50)
+        candidates = [*range(8, int(tokens.max()), 8), int(tokens.max())]
+        subsets = (c for k in range(4) for c in itertools.combinations(candidates[:-1], k))
+        least = min(size(tokens, [*chosen, candidates[-1]]) for chosen in subsets)
+        widths = bucket_widths(tokens)
+        assert len(widths) <= 4
+        assert widths[-1] == tokens.max()
+        assert all(width % 8 == 0 for width in widths[:-1])
+        assert size(tokens, widths) == least
     assert bucket_widths(np.array([12, 12, 12])) == [12]
     assert bucket_widths(np.array([2])) == [2]
 
