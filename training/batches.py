@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization.packing import pack, packed_width, truncated
-from keras_bert.tokenization.strings import ARRAY_OPS
+from keras_bert.tokenization.tensors import ARRAY_OPS
 from keras_bert.training.hashing import permute
 
 BUCKETS = 4
