@@ -13,7 +13,7 @@ import keras_bert
 from keras_bert_cli import quickstart
 from keras_bert_cli.baseline import bag_of_words_accuracy, logistic_regression
 from keras_bert_cli.main import app
-from tests.models import tiny_bundle
+from tests.models import VOCAB, randomize, tiny_bundle, tiny_config
 
 
 def test_reviews_are_as_promised():
@@ -43,7 +43,9 @@ def made(tmp_path_factory):
     """The quickstart with a tiny model instead of the genuine one: what it printed, and its folder."""
 
     def tiny_weights(folder):
-        keras_bert.save(tiny_bundle(None), folder)
+        bundle = keras_bert.create(tiny_config(num_hidden_layers=1), keras_bert.Tokenizer(VOCAB))
+        randomize(bundle.model)
+        keras_bert.save(bundle, folder)
         return folder
 
     out = tmp_path_factory.mktemp("quickstart") / "out"
