@@ -6,4 +6,5 @@ THREADS = 2  # for all contestants
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", str(THREADS))  # torch
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # on a busy machine torch would lose its time spinning
 os.environ.setdefault("RAYON_NUM_THREADS", str(THREADS))  # tokenizers

@@ -113,8 +113,8 @@ def inference(sizes, rounds, shapes=SHAPES):
         x = features(sizes, batch, length)
         found = medians(interleaved({name: repeated(run, x, times) for name, run in runs.items()}, rounds))
         columns.append(f"ms at ({batch}, {length})")
-        for name, seconds in found.items():
-            rows[name].append(f"{1000 * seconds / times:.1f}")
+        for name, timing in found.items():
+            rows[name].append(f"{1000 * timing.wall / times:.1f}")
     title = (
         f"Classifier, {sizes.num_hidden_layers} layers of {sizes.hidden_size}, equal weights, ids in, float32, "
         f"{THREADS} threads, median of {rounds} rounds"

@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import statistics
 import time
+import typing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +23,13 @@ class Contestant:
     prepare: object
 
 
+class Timing(typing.NamedTuple):
+    """Seconds by the clock, and seconds of all cores that this process took: the second heeds other programs less."""
+
+    wall: float
+    cpu: float
+
+
 def prepared(contestants, *arguments):
     """Prepares those whose module is installed: dict from names to what `prepare` gives."""
     found = [c for c in contestants if importlib.util.find_spec(c.module)]
@@ -35,20 +43,20 @@ def interleaved(runs, rounds):
         runs: dict from names to functions without arguments.
 
     Returns:
-        dict from names to lists of `rounds` seconds.
+        dict from names to lists of `rounds` Timings.
     """
-    seconds = {name: [] for name in runs}
+    timings = {name: [] for name in runs}
     names = list(runs)
     for number in range(-1, rounds):
         turn = number % len(names)
         for name in names[turn:] + names[:turn]:
-            started = time.perf_counter()
+            started = Timing(time.perf_counter(), time.process_time())
             runs[name]()
             if number >= 0:
-                seconds[name].append(time.perf_counter() - started)
-    return seconds
+                timings[name].append(Timing(time.perf_counter() - started.wall, time.process_time() - started.cpu))
+    return timings
 
 
-def medians(seconds):
-    """The median of each list."""
-    return {name: statistics.median(values) for name, values in seconds.items()}
+def medians(timings):
+    """The medians of each list, as one Timing."""
+    return {name: Timing(*map(statistics.median, zip(*values, strict=True))) for name, values in timings.items()}

@@ -125,7 +125,10 @@ def throughput(path, lowercase, texts, batch_size, rounds, title):
     runs["tokenizers encode_batch_fast"] = in_python(reference_fast(path, lowercase), texts, batch_size)
     found = medians(interleaved(runs, rounds))
     megabytes = data.size(texts) / 1e6
-    rows = [(name, f"{megabytes / s:.1f}", f"{s / found['ours']:.2f}") for name, s in found.items()]
+    rows = [
+        (name, f"{megabytes / timing.wall:.1f}", f"{timing.wall / found['ours'].wall:.2f}")
+        for name, timing in found.items()
+    ]
     title = (
         f"{title}: {megabytes:.1f} MB in batches of {batch_size} lines, {THREADS} threads, median of {rounds} rounds"
     )
@@ -162,7 +165,10 @@ def latency(path, lowercase, rounds, times=50):
         for name, tokenize in prepared(IN_GRAPH, path, lowercase).items():
             runs[name] = repeated(served(tokenize, f"{folder}/{len(runs)}"), times)
         found = medians(interleaved(runs, rounds))
-    rows = [(name, f"{1000 * s / times:.2f}", f"{s / found['ours']:.2f}") for name, s in found.items()]
+    rows = [
+        (name, f"{1000 * timing.wall / times:.2f}", f"{timing.wall / found['ours'].wall:.2f}")
+        for name, timing in found.items()
+    ]
     title = f"One text of {len(SHORT)} letters through a SavedModel, median of {rounds} rounds of {times}"
     return report.Table(title, ("tokenizer", "ms", "ours is faster by"), rows)
 
