@@ -26,7 +26,8 @@ def write(bundle, folder, max_length=None):
             texts that are too long are refused.
 
     Args:
-        max_length: tokens; longer texts are truncated. By default all that the model has positions for.
+        max_length: tokens; longer texts are truncated. By default the bundle's own, or all that the model has positions
+            for.
     """
     # The weights as plain variables: a module that holds only the model loses them, and ExportArchive with `track`
     # writes them twice.
@@ -76,7 +77,7 @@ def describe(folder):
 
 def _functions(bundle, max_length):
     """Gives (signature, function of tensor specs -> concrete function, specs)."""
-    max_length = checked_length(max_length, bundle.config)
+    max_length = checked_length(max_length, bundle)
 
     def answer(text, text_pair=None):
         features = bundle.tokenizer.strings_to_features(text, text_pair, max_length=max_length)
@@ -120,7 +121,7 @@ def _checked(bundle, features):
 
 
 def _text_probe(keras, texts, pairs, max_length):
-    labels, max_length = keras.bundle.labels, checked_length(max_length, keras.bundle.config)
+    labels, max_length = keras.bundle.labels, checked_length(max_length, keras.bundle)
 
     def expected():
         found = keras.answers(texts, pairs, max_length)

@@ -137,7 +137,7 @@ def _sizes(bundle, inputs, max_length, max_code_points):
         raise ValueError(f"`inputs` of {inputs!r} needs a tokenizer and a head that answers it, got {bundle.head}.")
     if max_length is None:
         max_length = min(MAX_LENGTH, bundle.config.max_length)
-    length = checked_length(max_length, bundle.config)
+    length = checked_length(max_length, bundle)
     if max_code_points is None:
         max_code_points = 4 * length
     if type(max_code_points) is not int or max_code_points < 1:

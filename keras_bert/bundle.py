@@ -8,6 +8,7 @@ import numpy as np
 from keras_bert import layers
 from keras_bert.checkpoint import huggingface
 from keras_bert.checkpoint.assign import assign_weights
+from keras_bert.checkpoint.sentence_transformers import write_modules
 from keras_bert.config import BertConfig, did_you_mean
 from keras_bert.encoder import build_encoder
 from keras_bert.files import replace_folder
@@ -48,6 +49,8 @@ class Bundle:
         labels: list of str in the order of the classes, or None.
         report: what `load` did; None for a model made here.
         options: options of the head's function.
+        max_length: tokens that texts are cut to where nothing else is asked for; None for all that the model has
+            positions for.
     """
 
     model: keras.Model
@@ -57,6 +60,7 @@ class Bundle:
     config: BertConfig
     report: Report | None = None
     options: dict = dataclasses.field(default_factory=dict)
+    max_length: int | None = None
 
 
 def create(config, tokenizer=None, head=None, labels=None, **options):
@@ -75,12 +79,13 @@ def create(config, tokenizer=None, head=None, labels=None, **options):
 
 
 def load(folder, head=None, new_head=None, labels=None, **options):
-    """Loads a Hugging Face folder, its head included.
+    """Loads a Hugging Face or sentence-transformers folder, its head included.
 
     Args:
         folder: holds `config.json`, `model.safetensors` (or shards, or `pytorch_model.bin`) and, for texts, `vocab.txt`
             or `tokenizer.json`.
-        head: key in `HEADS` that the file must hold; by default the one it was written for.
+        head: key in `HEADS` that the file must hold, or "encoder" for the encoder alone; by default what it was written
+            for, which is the sentence embedder where there is a modules.json.
         new_head: key in `HEADS` to start anew on the loaded encoder.
         labels: list of str; with `new_head` they give the number of classes, otherwise they rename the file's.
         options: options of the head's function, such as `pooling="cls"`.
@@ -94,8 +99,9 @@ def load(folder, head=None, new_head=None, labels=None, **options):
     if head is not None and new_head is not None:
         raise ValueError(f"Give `head` (it must be in the file) or `new_head` (fresh), got {head!r} and {new_head!r}.")
     found = huggingface.read_folder(folder)
-    name = new_head or head or found.head
-    if name == found.head:
+    name = None if head == "encoder" else new_head or head or found.head
+    as_stored = new_head is None and name == found.head
+    if as_stored:
         options = {**found.options, **options}
     if name is not None and name in HEADS and HEADS[name].labelled and new_head is None:
         labels = labels or found.labels or _numbered_labels(found, name)
@@ -105,7 +111,7 @@ def load(folder, head=None, new_head=None, labels=None, **options):
         config = dataclasses.replace(config, pooler=True)
     with layers.weights_follow():
         model = _build(config, name, labels, options)
-    tokenizer, no_tokenizer = _tokenizer(folder)
+    tokenizer, no_tokenizer = _tokenizer(found)
     _check_vocabulary(tokenizer, config)
 
     paths = [weight.path for weight in model.weights]
@@ -127,13 +133,20 @@ def load(folder, head=None, new_head=None, labels=None, **options):
     spare = config.vocab_size - tokenizer.vocab_size if tokenizer else 0
     loaded = [path for path in paths if path not in fresh]
     report = Report(loaded, fresh, unused, found.ignored, spare, no_tokenizer)
-    return Bundle(model, tokenizer, name, labels, config, report, options)
+    length = found.modules.max_length if found.modules and as_stored else None
+    max_length = min(length, config.max_length) if length else None
+    return Bundle(model, tokenizer, name, labels, config, report, options, max_length)
 
 
 def save(bundle, folder):
-    """Writes the bundle as a Hugging Face folder, which `transformers` opens; an old folder is replaced whole."""
+    """Writes the bundle as a Hugging Face folder, which `transformers` opens; an old folder is replaced whole.
+
+    A sentence embedder's is also one of sentence-transformers.
+    """
     weights = {weight.path: weight for weight in bundle.model.weights}
     with replace_folder(folder) as temporary:
+        if bundle.head == "sentence_embedder":
+            weights = write_modules(temporary, bundle.config, bundle.options, bundle.max_length, weights)
         huggingface.write_folder(temporary, bundle.config, bundle.head, bundle.options, bundle.labels, weights)
         if bundle.tokenizer is not None:
             bundle.tokenizer.save(temporary)
@@ -147,15 +160,19 @@ def _build(config, head, labels, options):
     return HEADS[head].build(encoder, **options)
 
 
-def _tokenizer(folder):
+def _tokenizer(found):
     """Gives the folder's tokenizer and None, or None and the reason: a model without one still takes ids."""
-    folder = huggingface.Path(folder)
+    folder = found.path
     if not (folder / "vocab.txt").is_file() and not (folder / "tokenizer.json").is_file():
         return None, "the folder has neither vocab.txt nor tokenizer.json."
     try:
-        return Tokenizer.from_folder(folder), None
+        tokenizer = Tokenizer.from_folder(folder)
     except OtherTokenizer as error:
         return None, f"its tokenizer is not BERT's: {error}"
+    if found.modules and found.modules.lowercase and not tokenizer.lowercase:
+        file = folder / "sentence_bert_config.json"
+        raise ValueError(f"`do_lower_case` is true in {file}, but the tokenizer keeps case.")
+    return tokenizer, None
 
 
 def _numbered_labels(found, head):

@@ -104,14 +104,30 @@ def replaced_token_detector(encoder):
     return keras.Model(encoder.input, logits, name="replaced_token_detector")
 
 
-def sentence_embedder(encoder, pooling="mean", normalize=True):
-    """Gives one vector a text, (B, D) float32: the `pooling` ("mean", "cls", "max") of its tokens, of length 1.
+def sentence_embedder(encoder, pooling="mean", normalize=True, dense=()):
+    """Gives one vector a text, (B, D) float32, of length 1 where `normalize`.
+
+    Args:
+        pooling: what becomes of the token vectors, one of `layers.POOLINGS`.
+        dense: what follows, in order: dicts with `units`, `activation` (one of `layers.EMBEDDER_FUNCTIONS`) and `bias`.
 
     Source: Reimers and Gurevych 2019, section 3.
     """
-    pool = layers.SentencePooling(pooling, normalize, name="embedding")
-    embedding = pool(encoder.output["sequence_output"], encoder.get_layer("mask").output)
-    return keras.Model(encoder.input, embedding, name="sentence_embedder")
+    x = layers.SentencePooling(pooling, name="pooling")(
+        encoder.output["sequence_output"], encoder.get_layer("mask").output
+    )
+    for i, values in enumerate(dense):
+        x = _embedder_dense(encoder, f"dense_{i}", **values)(x)
+    x = layers.UnitLength(name="embedding")(x) if normalize else x
+    return keras.Model(encoder.input, x, name="sentence_embedder")
+
+
+def _embedder_dense(encoder, name, units, activation="tanh", bias=True):
+    if activation not in layers.EMBEDDER_FUNCTIONS:
+        raise ValueError(f"`activation` must be one of {', '.join(layers.EMBEDDER_FUNCTIONS)}, got {activation!r}.")
+    start = layers.KernelInitializer(stddev=config_of(encoder).initializer_range)
+    function = layers.EMBEDDER_FUNCTIONS[activation]
+    return keras.layers.Dense(units, function, bias, kernel_initializer=start, name=name, dtype="float32")
 
 
 def _masked_logits(encoder, positions):
@@ -201,7 +217,7 @@ HEADS = {
     "span_extractor": Head(span_extractor),
     "multiple_choice": Head(multiple_choice, pooler="classifier"),
     "sentence_embedder": Head(
-        sentence_embedder, answers.vectors, answers.vector_rows, options=("pooling", "normalize")
+        sentence_embedder, answers.vectors, answers.vector_rows, options=("pooling", "normalize", "dense")
     ),
     "reranker": Head(reranker, answers.scores, answers.score_rows, pooler="classifier"),
     "replaced_token_detector": Head(replaced_token_detector),

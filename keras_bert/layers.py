@@ -55,6 +55,7 @@ ACTIVATION_FUNCTIONS = {"gelu": gelu, "gelu_new": gelu_tanh, "gelu_pytorch_tanh"
 for _name, _function in (("gelu", gelu), ("gelu_tanh", gelu_tanh)):
     keras.saving.register_keras_serializable("keras_bert", _name)(_function)
 CLASSIFIER_FUNCTIONS = {"tanh": "tanh", "gelu": gelu, "relu": "relu"}
+EMBEDDER_FUNCTIONS = {**CLASSIFIER_FUNCTIONS, "identity": None, "sigmoid": "sigmoid"}
 
 
 def dense(units, config, name, dtype):
@@ -355,7 +356,7 @@ class VocabularyBias(keras.layers.Layer):
         return keras.KerasTensor(logits.shape, dtype="float32")
 
 
-POOLINGS = ("mean", "cls", "max")
+POOLINGS = ("mean", "cls", "max", "mean_sqrt_len", "lasttoken")
 
 
 @register
@@ -363,32 +364,39 @@ class SentencePooling(keras.layers.Layer):
     """One vector a text from its token vectors, in float32: (B, T, D), mask (B, T) -> (B, D).
 
     Args:
-        pooling: "mean" over the real tokens, "cls" for the first one, or "max" over the real tokens.
-        normalize: divide by the L2 norm.
+        pooling: of the real tokens the "mean", the "max", the sum over the root of their number ("mean_sqrt_len"), or
+            the last ("lasttoken"); "cls" for the first.
     """
 
-    def __init__(self, pooling="mean", normalize=True, **kwargs):
+    def __init__(self, pooling="mean", **kwargs):
         super().__init__(**kwargs)
         if pooling not in POOLINGS:
             raise ValueError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {pooling!r}.")
         self.pooling = pooling
-        self.normalize = normalize
 
     def call(self, x, mask):
         x = ops.cast(x, "float32")
-        mask = ops.expand_dims(ops.cast(mask, "float32"), -1)  # (B, T, 1)
         if self.pooling == "cls":
-            y = x[:, 0]
-        elif self.pooling == "max":
-            y = ops.max(x * mask + (1.0 - mask) * MASKED_SCORE, axis=1)
-        else:
-            y = ops.sum(x * mask, axis=1) / ops.maximum(ops.sum(mask, axis=1), 1e-9)
-        if self.normalize:
-            y = y / ops.sqrt(ops.maximum(ops.sum(ops.square(y), axis=-1, keepdims=True), 1e-24))
-        return y
+            return x[:, 0]
+        if self.pooling == "lasttoken":
+            mask = ops.cast(mask, "int32")
+            mask = mask * ops.cast(ops.equal(ops.cumsum(mask, axis=1), ops.sum(mask, axis=1, keepdims=True)), "int32")
+        mask = ops.expand_dims(ops.cast(mask, "float32"), -1)  # (B, T, 1)
+        if self.pooling == "max":
+            return ops.max(x * mask + (1.0 - mask) * MASKED_SCORE, axis=1)
+        count = ops.maximum(ops.sum(mask, axis=1), 1e-9)  # a text of padding alone gives zeros, not NaN
+        return ops.sum(x * mask, axis=1) / (ops.sqrt(count) if self.pooling == "mean_sqrt_len" else count)
 
     def compute_output_spec(self, x, mask):
         return keras.KerasTensor((x.shape[0], x.shape[-1]), dtype="float32")
 
     def get_config(self):
-        return {**super().get_config(), "pooling": self.pooling, "normalize": self.normalize}
+        return {**super().get_config(), "pooling": self.pooling}
+
+
+@register
+class UnitLength(keras.layers.Layer):
+    """Divides by the L2 norm: (B, D) -> (B, D)."""
+
+    def call(self, x):
+        return x / ops.sqrt(ops.maximum(ops.sum(ops.square(x), axis=-1, keepdims=True), 1e-24))

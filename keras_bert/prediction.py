@@ -12,7 +12,8 @@ def predict(bundle, texts, pairs=None, batch_size=32, max_length=None):
     Args:
         texts: list of str; or a dict of id arrays (n, T) with the model's inputs.
         pairs: list of str, the second texts, or None.
-        max_length: tokens; longer texts are truncated. By default all that the model has positions for.
+        max_length: tokens; longer texts are truncated. By default the bundle's own, or all that the model has positions
+            for.
 
     Returns:
         sequence_classifier: a list of {"label", "probabilities"}; sentence_embedder: an array (n, D) float32;
@@ -33,7 +34,7 @@ def predict(bundle, texts, pairs=None, batch_size=32, max_length=None):
         if bundle.tokenizer is None:
             reason = bundle.report.no_tokenizer if bundle.report else "the bundle was made without one."
             raise ValueError(f"`predict` needs a tokenizer for texts, but {reason}")
-        max_length = checked_length(max_length, bundle.config)
+        max_length = checked_length(max_length, bundle)
         n = len(texts)
         order = np.argsort([len(text) + (len(pairs[i]) if pairs else 0) for i, text in enumerate(texts)], kind="stable")
     rows = {}
@@ -128,11 +129,11 @@ def _features(bundle, texts, pairs, max_length):
     return bundle.tokenizer(texts, pairs, max_length=max_length, allowed_special=allowed)
 
 
-def checked_length(max_length, config):
-    """Gives `max_length`, or for None all positions of the model; refuses anything else."""
-    longest = config.max_length
+def checked_length(max_length, bundle):
+    """Gives `max_length`, or for None the bundle's own, or all positions of the model; refuses anything else."""
+    longest = bundle.config.max_length
     if max_length is None:
-        return longest
+        return bundle.max_length or longest
     if type(max_length) is not int or not 3 <= max_length <= longest:
         raise ValueError(f"`max_length` must be from 3 to the model's {longest} positions, got {max_length!r}.")
     return max_length

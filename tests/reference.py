@@ -20,6 +20,16 @@ ACTIVATIONS = {
     "gelu": lambda x: x * 0.5 * (1 + _erf(x / np.sqrt(2))),
     "gelu_new": lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
     "relu": lambda x: np.maximum(x, 0),
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "identity": lambda x: x,
+}
+POOLINGS = {
+    "mean": lambda rows: rows.mean(0),
+    "max": lambda rows: rows.max(0),
+    "mean_sqrt_len": lambda rows: rows.sum(0) / np.sqrt(len(rows)),
+    "cls": lambda rows: rows[0],
+    "lasttoken": lambda rows: rows[-1],
 }
 
 
@@ -84,8 +94,11 @@ class Reference:
     def class_logits(self, features):
         return self.dense(self.pooled(features), "logits")
 
-    def embedding(self, features, pooling, normalize):
+    def embedding(self, features, pooling, normalize, dense=()):
         x, mask = self.hidden_states(features)[-1], features["padding_mask"]
         rows = [row[m > 0] for row, m in zip(x, mask, strict=True)]
-        y = np.stack([{"mean": r.mean(0), "cls": r[0], "max": r.max(0)}[pooling] for r in rows])
+        y = np.stack([POOLINGS[pooling](r) for r in rows])
+        for i, layer in enumerate(dense):
+            y = y @ self.w[f"dense_{i}/kernel"] + (self.w[f"dense_{i}/bias"] if layer["bias"] else 0)
+            y = ACTIVATIONS[layer["activation"]](y)
         return y / np.linalg.norm(y, axis=-1, keepdims=True) if normalize else y

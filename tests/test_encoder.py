@@ -220,7 +220,7 @@ def test_heads_refuse_what_does_not_fit():
     encoder = build_encoder(tiny_config(pooler=False))
     with pytest.raises(ValueError, match="`sequence_classifier` needs an encoder with a pooler"):
         HEADS["sequence_classifier"].build(encoder, num_classes=2)
-    with pytest.raises(ValueError, match="`pooling` must be one of mean, cls, max, got 'avg'"):
+    with pytest.raises(ValueError, match="`pooling` must be one of mean, cls, max, mean_sqrt_len, lasttoken, got 'avg'"):
         HEADS["sentence_embedder"].build(encoder, pooling="avg")
     with pytest.raises(ValueError, match="`num_classes` must be an integer of at least 2, got 1"):
         HEADS["sequence_classifier"].build(build_encoder(tiny_config()), num_classes=1)

@@ -10,7 +10,7 @@ class Family:
     Args:
         prefix: stands before the encoder's weights in a file with a head.
         title: begins the names of its classes: "Bert" of "BertForMaskedLM".
-        encoder: weight path, or layer path, here -> name there; "{i}" is the layer's number.
+        encoder: weight path, or layer path, here -> name there; "{i}" is a number.
         heads: head -> the same for its own layers. `None` holds what several heads share.
         architectures: head -> what follows `title` in the name of its class.
         keys: field of `BertConfig` -> key of `config.json`, where they differ.
@@ -87,6 +87,7 @@ def _heads(sequence, multiple_choice, **others):
         "token_classifier": _CLASSIFIER,
         "span_extractor": _SPANS,
         "multiple_choice": multiple_choice,
+        "sentence_embedder": {"dense_{i}": "dense.{i}.linear"},
         **others,
     }
 

@@ -11,6 +11,7 @@ from safetensors.numpy import save_file
 
 from keras_bert.checkpoint.containers import Stored, open_weights, read_json, written_json
 from keras_bert.checkpoint.families import BUFFERS, DECODERS, FAMILIES
+from keras_bert.checkpoint.sentence_transformers import Modules, read_modules, with_dense
 from keras_bert.config import BertConfig, did_you_mean
 
 PARTS = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
@@ -45,6 +46,7 @@ class Folder:
         labels: list of str in the order of the classes, or None.
         ignored: keys of `config.json` that are not known here, for the report.
         stored: the weights.
+        modules: what else a sentence-transformers folder says, or None; `path` is then its encoder's folder.
     """
 
     path: Path
@@ -54,6 +56,7 @@ class Folder:
     labels: list[str] | None
     ignored: list[str]
     stored: Stored
+    modules: Modules | None = None
 
 
 def read_folder(path):
@@ -66,6 +69,8 @@ def read_folder(path):
     path = Path(path)
     if not path.is_dir():
         raise ValueError(f"{path} is not a folder. Give the folder that holds config.json and model.safetensors.")
+    modules = read_modules(path)
+    path = modules.encoder if modules else path
     values = read_json(path / "config.json")
     name = values.get("model_type", "bert")
     if name not in FAMILIES:
@@ -77,7 +82,10 @@ def read_folder(path):
     config, ignored = foreign_config(values, pooler, path / "config.json")
     ours = values.get("keras_bert", {})
     head = ours["head"] if "head" in ours else _head(name, values)
-    return Folder(path, config, head, ours.get("options", {}), _labels(values), ignored, stored)
+    if modules is None:
+        return Folder(path, config, head, ours.get("options", {}), _labels(values), ignored, stored)
+    stored = with_dense(stored, modules)
+    return Folder(path, config, "sentence_embedder", modules.options, None, ignored, stored, modules)
 
 
 def foreign_config(values, pooler, source):
@@ -122,13 +130,13 @@ def stored_name(config, head, path):
     """Gives the bare name there of a weight path here; None where the family has no such part."""
     family = FAMILIES[config.model_type]
     table = {**family.encoder, **family.heads.get(head, {})}
-    match = re.match(r"layer_(\d+)/", path)
-    patterns = [path] if match is None else [path, f"layer_{{i}}/{path[match.end() :]}"]
+    match = re.match(r"(layer|dense)_(\d+)/", path)
+    patterns = [path] if match is None else [path, f"{match[1]}_{{i}}/{path[match.end() :]}"]
     for pattern in patterns:
         layer, _, part = pattern.rpartition("/")
         name = table.get(pattern) or (layer in table and f"{table[layer]}.{PARTS[part]}")
         if name:
-            return name.replace("{i}", match[1]) if match else name
+            return name.replace("{i}", match[2]) if match else name
     return None
 
 
@@ -192,7 +200,7 @@ def _legal_leftovers(family):
     names = [name for table in family.heads.values() for name in table.values()]
     if "pooler" in family.encoder:
         names.append(family.encoder["pooler"])
-    return tuple(names)
+    return tuple(name.split("{i}")[0] for name in names)
 
 
 def write_folder(folder, config, head, options, labels, weights):
@@ -232,7 +240,9 @@ def write_folder(folder, config, head, options, labels, weights):
         if labels is not None:
             values["id2label"] = {str(i): label for i, label in enumerate(labels)}
             values["label2id"] = {label: i for i, label in enumerate(labels)}
-        values["keras_bert"] = {"head": head, "options": options}
+        # of an embedder, modules.json tells
+        embedder = head == "sentence_embedder"
+        values["keras_bert"] = {"head": None, "options": {}} if embedder else {"head": head, "options": options}
 
 
 def stored_classes(found, head):

@@ -156,7 +156,7 @@ def test_golden_outputs_of_axlearn():
 def test_real_weights(minilm):
     arrays = np.load(shared_data("checkpoints/all_minilm_l6_v2_expected/expected.npz"))
     texts = json.loads(shared_data("checkpoints/all_minilm_l6_v2_expected/texts.json").read_text())["texts"]
-    encoder = keras_bert.load(minilm)
+    encoder = keras_bert.load(minilm, head="encoder")
     assert (encoder.head, encoder.report.fresh, encoder.report.unused) == (None, [], [])
     features = encoder.tokenizer(texts)
     for ours, theirs in (("token_ids", "input_ids"), ("padding_mask", "attention_mask")):
@@ -165,7 +165,9 @@ def test_real_weights(minilm):
     real = features["padding_mask"][..., None]
     assert largest(outputs["sequence_output"] * real, arrays["output/last_hidden_state"] * real) <= 2e-5
     assert largest(outputs["pooled_output"], arrays["output/pooler_output"]) <= 2e-5
-    embedder = keras_bert.load(minilm, new_head="sentence_embedder")
+    embedder = keras_bert.load(minilm)
+    assert (embedder.head, embedder.max_length) == ("sentence_embedder", 256)
+    assert embedder.options == {"pooling": "mean", "normalize": True}
     assert largest(keras_bert.predict(embedder, texts), arrays["output/sentence_embedding"]) <= 2e-5
 
 
@@ -174,8 +176,8 @@ def test_sts_benchmark_without_training(minilm):
     from scipy.stats import spearmanr
 
     rows = [line.split("\t") for line in shared_data("stsb/test.tsv").read_text(encoding="utf-8").splitlines()[1:]]
-    embedder = keras_bert.load(minilm, new_head="sentence_embedder")
-    first, second = (keras_bert.predict(embedder, [row[i] for row in rows], max_length=256) for i in (7, 8))
+    embedder = keras_bert.load(minilm)
+    first, second = (keras_bert.predict(embedder, [row[i] for row in rows]) for i in (7, 8))
     assert round(spearmanr((first * second).sum(-1), [float(row[9]) for row in rows]).statistic, 4) == 0.8203
 
 

@@ -82,7 +82,7 @@ def run(config):
     bundle = keras_bert.load(config.model, new_head="sequence_classifier", labels=labels)
     if bundle.tokenizer is None:
         raise ValueError(f"{config.model} must hold vocab.txt or tokenizer.json, got neither.")
-    length = checked_length(config.max_length or min(128, bundle.config.max_length), bundle.config)
+    length = checked_length(config.max_length or min(128, bundle.config.max_length), bundle)
     rows = {name: tokenize_examples(e.texts, e.pairs, bundle.tokenizer, length) for name, e in files.items()}
     evaluation = {
         name: evaluation_batches(rows[name], numbers[name], batch_size=EVALUATION_BATCH)
