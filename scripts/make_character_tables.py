@@ -1,19 +1,25 @@
-"""Makes the frozen character tables of the `huggingface` rules by asking `tokenizers` about every code point.
+"""Makes the frozen character tables: `huggingface` by asking `tokenizers`, `google` by asking Unicode's database.
 
-python scripts/make_character_tables.py            writes keras_bert/tokenization/characters_huggingface.npz
+python scripts/make_character_tables.py      writes keras_bert/tokenization/characters_{huggingface,google}.npz
+
+The `google` tables are those of Unicode 14.0.0, which is in Python 3.11: run it there.
 """
 
 import importlib.metadata
+import unicodedata
 from pathlib import Path
 
 import numpy as np
 from tokenizers.normalizers import NFD, BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
-from keras_bert.tokenization.characters import GONE, NUM_CODE_POINTS, VARIANTS, folded
+from keras_bert.tokenization.characters import CASED, GONE, NUM_CODE_POINTS, TRANSPARENT, VARIANTS, folded
 
-TARGET = Path(__file__).resolve().parents[1] / "keras_bert" / "tokenization" / "characters_huggingface.npz"
+FOLDER = Path(__file__).resolve().parents[1] / "keras_bert" / "tokenization"
+UNICODE = "14.0.0"
 SEPARATOR = "|"  # a starter that every rule leaves as it is, so that one call can ask about all characters
+GOOGLE_CHINESE = [(0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F)]
+GOOGLE_CHINESE += [(0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F)]
 # The newest characters that each part of `tokenizers` knows, found by asking, name the Unicode versions in it.
 SOURCE = "tokenizers {} (lower-casing: Unicode 17.0; categories and decomposition: older tables compiled into it)"
 
@@ -81,7 +87,7 @@ def table_of(answers):
     return becomes
 
 
-def make_tables():
+def make_huggingface_tables():
     """All arrays of the file, by name."""
     arrays = {"source": np.array(SOURCE.format(importlib.metadata.version("tokenizers")))}
     punctuation = ask_punctuation()
@@ -102,6 +108,59 @@ def make_tables():
     return arrays
 
 
+def google_form(char, lowercase, strip_accents):
+    """What google-research/bert's tokenization.py makes of one character that stays."""
+    if char in "\t\n\r" or unicodedata.category(char) in ("Zs", "Zl", "Zp"):
+        return " "
+    char = char.lower() if lowercase else char
+    if strip_accents:
+        char = "".join(c for c in unicodedata.normalize("NFD", char) if unicodedata.category(c) != "Mn")
+    return char
+
+
+def case_class(char):
+    """CASED, TRANSPARENT or OTHER (0) for the final sigma, asked of `str.lower`."""
+    if (char + "\u03a3").lower().endswith("\u03c2"):
+        return CASED
+    return TRANSPARENT if ("a" + char + "\u03a3").lower().endswith("\u03c2") else 0
+
+
+def make_google_tables():
+    """All arrays of the file, by name; beside those of `huggingface`, `case`."""
+    if unicodedata.unidata_version != UNICODE:
+        raise ValueError(
+            f"The tables are those of Unicode {UNICODE}, got {unicodedata.unidata_version}: use Python 3.11."
+        )
+    chars = [chr(c) for c in range(NUM_CODE_POINTS)]
+    categories = [unicodedata.category(char) for char in chars]
+    ascii_marks = {*range(33, 48), *range(58, 65), *range(91, 97), *range(123, 127)}
+    chinese = np.zeros(NUM_CODE_POINTS, bool)
+    for low, high in GOOGLE_CHINESE:
+        chinese[low : high + 1] = True
+    dropped = np.array([category in ("Cc", "Cf") for category in categories])
+    dropped[[0, 0xFFFD]] = True
+    dropped[[ord(char) for char in "\t\n\r"]] = False
+    case = np.array([case_class(char) for char in chars], "uint8")
+    case[dropped] = TRANSPARENT
+    classes = [unicodedata.combining(unicodedata.normalize("NFD", char)[0]) for char in chars]
+    dense = {number: rank for rank, number in enumerate(sorted(set(classes)))}
+    tables = {
+        "punctuation": np.array([c in ascii_marks or categories[c].startswith("P") for c in range(NUM_CODE_POINTS)]),
+        "chinese": chinese,
+        "case": case,
+        "rank": np.array([dense[number] for number in classes], "uint8"),
+    }
+    for name, settings in VARIANTS.items():
+        forms = {c: "" if dropped[c] else google_form(chars[c], *settings) for c in range(1, NUM_CODE_POINTS)}
+        tables[name] = table_of(forms)
+    arrays = {"source": np.array(f"google-research/bert's rules on Unicode {UNICODE}")}
+    for name, table in tables.items():
+        arrays[f"{name}_page"], arrays[f"{name}_rows"] = folded(table)
+    return arrays
+
+
 if __name__ == "__main__":
-    np.savez_compressed(TARGET, **make_tables())
-    print(f"{TARGET.name}: {TARGET.stat().st_size:,} bytes")
+    for rules, make in (("huggingface", make_huggingface_tables), ("google", make_google_tables)):
+        target = FOLDER / f"characters_{rules}.npz"
+        np.savez_compressed(target, **make())
+        print(f"{target.name}: {target.stat().st_size:,} bytes")

@@ -7,7 +7,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from keras_bert.files import replace_file
-from keras_bert.tokenization.trie import MAX_LETTERS
+from keras_bert.tokenization.characters import MAX_LETTERS
 from keras_bert.tokenization.vocabulary import read_vocab, write_vocab
 
 SPECIAL_NAMES = {  # as tokenizer_config.json calls them
@@ -19,7 +19,9 @@ SPECIAL_NAMES = {  # as tokenizer_config.json calls them
 }
 CLASSES = ("Bert", "DistilBert", "Electra", "MobileBert", "ConvBert", "PreTrained")
 SETTINGS = {"lowercase": "do_lower_case", "strip_accents": "strip_accents"} | {
-    "tokenize_chinese_chars": "tokenize_chinese_chars"
+    "tokenize_chinese_chars": "tokenize_chinese_chars",
+    "clean_text": "clean_text",
+    "rules": "wordpiece_rules",  # ours alone: "google" for Google's original rules
 }
 
 
@@ -40,7 +42,7 @@ def read_folder(folder):
     folder = Path(folder)
     config, described = (_read_json(folder / name) for name in ("tokenizer_config.json", "tokenizer.json"))
     _check_config(config)
-    _check_description(described)
+    _check_description(described, config.get(SETTINGS["rules"], "huggingface"))
     model, normalizer = described.get("model") or {}, described.get("normalizer") or {}
     rows = model.get("vocab", {})
     if (folder / "vocab.txt").is_file():
@@ -61,6 +63,8 @@ def read_folder(folder):
         "lowercase": normalizer.get("lowercase", True),
         "strip_accents": normalizer.get("strip_accents"),
         "tokenize_chinese_chars": normalizer.get("handle_chinese_chars", True),
+        "clean_text": normalizer.get("clean_text", True),
+        "rules": "huggingface",
     }
     return {"vocab": vocab} | {name: config.get(SETTINGS[name], value) for name, value in found.items()}
 
@@ -82,11 +86,12 @@ def write_folder(tokenizer, folder):
 
 
 def as_tokenizers(tokenizer):
-    """The same tokenizer as an object of the `tokenizers` library."""
-    model = models.WordPiece(tokenizer.token_ids, unk_token="[UNK]", max_input_chars_per_word=MAX_LETTERS)
+    """The same tokenizer as an object of the `tokenizers` library, which knows the `huggingface` rules only."""
+    max_letters = MAX_LETTERS[tokenizer.rules]
+    model = models.WordPiece(tokenizer.token_ids, unk_token="[UNK]", max_input_chars_per_word=max_letters)
     twin = tokenizers.Tokenizer(model)
     twin.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
+        clean_text=tokenizer.clean_text,
         handle_chinese_chars=tokenizer.tokenize_chinese_chars,
         strip_accents=tokenizer.strip_accents,
         lowercase=tokenizer.lowercase,
@@ -129,18 +134,17 @@ def _check_config(config):
         raise OtherTokenizer("`do_basic_tokenize` in tokenizer_config.json must be true, got false.")
 
 
-def _check_description(described):
+def _check_description(described, rules):
     if not described:
         return
-    model = described.get("model") or {}
+    model, max_letters = described.get("model") or {}, MAX_LETTERS.get(rules)
     for part, kind, got in (
         ("model", "WordPiece", model.get("type", "WordPiece" if "max_input_chars_per_word" in model else None)),
         ("normalizer", "BertNormalizer", (described.get("normalizer") or {}).get("type")),
         ("pre_tokenizer", "BertPreTokenizer", (described.get("pre_tokenizer") or {}).get("type")),
         ("continuing_subword_prefix", "##", model.get("continuing_subword_prefix", "##")),
-        ("max_input_chars_per_word", MAX_LETTERS, model.get("max_input_chars_per_word", MAX_LETTERS)),
+        ("max_input_chars_per_word", max_letters, model.get("max_input_chars_per_word", max_letters)),
         ("unk_token", "[UNK]", model.get("unk_token", "[UNK]")),
-        ("clean_text", True, (described.get("normalizer") or {}).get("clean_text", True)),
     ):
         if got != kind:
             raise OtherTokenizer(f"`{part}` in tokenizer.json must be {kind}, got {got}.")

@@ -10,12 +10,12 @@ import typing
 import tensorflow as tf
 
 from keras_bert.tokenization.characters import ISOLATED, REGULAR
-from keras_bert.tokenization.neighbours import reordered
+from keras_bert.tokenization.neighbours import final_sigmas, reordered
 from keras_bert.tokenization.special import special_tokens
 from keras_bert.tokenization.tensors import constants, look_up, spread, symbol_of, where
-from keras_bert.tokenization.trie import BOUNDARY, MAX_LETTERS, MORE, MOVES
+from keras_bert.tokenization.trie import BOUNDARY, MORE, MOVES
 
-LENGTH_BITS = 7  # a match is token id << LENGTH_BITS | length, and no match has more than MAX_LETTERS letters
+LENGTH_BITS = 8  # a match is token id << LENGTH_BITS | length, and no match has more than 200 letters
 LENGTH_MASK = (1 << LENGTH_BITS) - 1
 
 
@@ -50,11 +50,13 @@ def word_pieces(code_points, row_splits, tables, unk_id, allowed=None):
     entries = look_up(code_points, tables.page, tables.entries)
     if allowed is not None:
         entries, given, reach = special_tokens(entries, code_points, allowed)
+    if tables.case is not None:
+        entries = final_sigmas(entries, code_points, tables, None if allowed is None else given)
     entries, source = normalize(entries, code_points, tables)
     starts, ends, letters = split(entries)
     symbols = symbol_of(tf.gather(entries, starts))
     first, found = longest_matches(starts, ends, symbols, letters, tables)
-    starts, ends, ids, words = in_text_order(starts, ends, first, found, tf.size(entries), unk_id)
+    starts, ends, ids, words = in_text_order(starts, ends, first, found, tf.size(entries), unk_id, tables.max_letters)
     starts, last = tf.gather(source, starts), tf.gather(source, ends - 1)
     if allowed is None:
         ends = last + 1
@@ -136,7 +138,7 @@ def longest_matches(starts, ends, symbols, letters, tables):
         live, done = walk(*live)
         return number + 1, live, found.write(number, done)
 
-    short = where(ends - starts <= MAX_LETTERS)
+    short = where(ends - starts <= tables.max_letters)
     symbols, starts = tf.gather(symbols, short), tf.gather(starts, short)
     live, done = walk(symbols, starts, tf.fill(tf.shape(short), tables.word_base), starts, tf.zeros_like(short))
     found = tf.TensorArray(tf.int32, 1, dynamic_size=True, infer_shape=False, element_shape=[None, 2]).write(0, done)
@@ -146,8 +148,8 @@ def longest_matches(starts, ends, symbols, letters, tables):
     return tf.unstack(found.concat(), num=2, axis=1)
 
 
-def in_text_order(starts, ends, first, found, size, unk_id):
-    """Puts pieces in the order of the text; a word with a hole, or of more than MAX_LETTERS, is one unknown token.
+def in_text_order(starts, ends, first, found, size, unk_id, max_letters):
+    """Puts pieces in the order of the text; a word with a hole, or of more than `max_letters`, is one unknown token.
 
     Args:
         starts, ends: (W,) int32 of the words; first, found: (P,) from `longest_matches`; size: M.
@@ -158,7 +160,7 @@ def in_text_order(starts, ends, first, found, size, unk_id):
     word_at = tf.cumsum(spread(tf.ones_like(starts), starts, size)) - 1
     word = tf.gather(word_at, first)
     holes = spread(tf.cast(tf.equal(found, 0), tf.int32), word, tf.size(starts))
-    unknown = (holes > 0) | (ends - starts > MAX_LETTERS)
+    unknown = (holes > 0) | (ends - starts > max_letters)
     whole, broken = where(~tf.gather(unknown, word)), where(unknown)
     first, found = tf.gather(first, whole), tf.gather(found, whole)
     last = tf.concat([first + (found & LENGTH_MASK), tf.gather(ends, broken)], 0)

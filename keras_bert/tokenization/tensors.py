@@ -3,6 +3,7 @@
 import dataclasses
 import types
 
+import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization.characters import PAGE, PAGE_BITS
@@ -37,7 +38,7 @@ def code_points_of(texts):
 
 def constants(tables):
     """The arrays as tensors, made once here and not again in each loop that uses them."""
-    arrays = {name: value for name, value in vars(tables).items() if not isinstance(value, int)}
+    arrays = {name: value for name, value in vars(tables).items() if isinstance(value, np.ndarray)}
     return dataclasses.replace(tables, **{name: tf.constant(value) for name, value in arrays.items()})
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization import strings, wordpiece
-from keras_bert.tokenization.characters import characters
+from keras_bert.tokenization.characters import MAX_LETTERS, case_classes, characters
 from keras_bert.tokenization.decoding import join_tokens, tokens_of
 from keras_bert.tokenization.encoding import checked_texts, encodings, pieces_of
 from keras_bert.tokenization.folder import read_folder, write_folder
@@ -17,27 +17,41 @@ from keras_bert.tokenization.tensors import ARRAY_OPS, code_points_of
 from keras_bert.tokenization.trie import build_tables
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, ids_of, read_vocab
 
-SETTINGS = ("lowercase", "strip_accents", "tokenize_chinese_chars")
+SETTINGS = ("lowercase", "strip_accents", "tokenize_chinese_chars", "clean_text", "rules")
 
 
 class Tokenizer:
-    """BERT's WordPiece tokenizer by the rules of Hugging Face `tokenizers`.
+    """BERT's WordPiece tokenizer by the rules of Hugging Face `tokenizers`, or of Google's original code.
 
     Args:
         vocab: tokens; a token's id is its place. Of equal tokens the last one counts.
         lowercase: lower-case every character.
         strip_accents: drop combining marks after canonical decomposition; None means as `lowercase`.
         tokenize_chinese_chars: make each CJK ideograph a word by itself.
+        clean_text: drop control and other invisible characters.
+        rules: "huggingface" or "google"; docs/tokenizer.md lists the differences.
 
     Raises:
-        ValueError: the vocabulary is empty, or lacks [PAD], [UNK], [CLS] or [SEP].
+        ValueError: the vocabulary is empty, or lacks [PAD], [UNK], [CLS] or [SEP]; the rules are unknown.
     """
 
-    def __init__(self, vocab, lowercase=True, strip_accents=None, tokenize_chinese_chars=True):
+    def __init__(
+        self,
+        vocab,
+        lowercase=True,
+        strip_accents=None,
+        tokenize_chinese_chars=True,
+        clean_text=True,
+        rules="huggingface",
+    ):
+        if rules not in MAX_LETTERS:
+            raise ValueError(f"`rules` must be one of {', '.join(MAX_LETTERS)}, got {rules!r}.")
         self.vocab = tuple(vocab)
         self.lowercase = bool(lowercase)
         self.strip_accents = None if strip_accents is None else bool(strip_accents)
         self.tokenize_chinese_chars = bool(tokenize_chinese_chars)
+        self.clean_text = bool(clean_text)
+        self.rules = rules
         self.vocab_size = len(self.vocab)
         self.token_ids = ids_of(self.vocab)  # token -> id; of equal tokens the last one counts
         self.special_tokens = tuple(token for token in SPECIAL_TOKENS if token in self.token_ids)
@@ -47,9 +61,9 @@ class Tokenizer:
         self._frame = self.cls_id, self.sep_id, self.pad_id
 
     @classmethod
-    def from_vocab(cls, path, lowercase=True, strip_accents=None, tokenize_chinese_chars=True):
+    def from_vocab(cls, path, lowercase=True, **settings):
         """Reads vocab.txt; the settings are those of `Tokenizer`."""
-        return cls(read_vocab(path), lowercase, strip_accents, tokenize_chinese_chars)
+        return cls(read_vocab(path), lowercase, **settings)
 
     @classmethod
     def from_folder(cls, folder):
@@ -158,7 +172,9 @@ class Tokenizer:
     @functools.cached_property
     def _tables(self):
         strip_accents = self.lowercase if self.strip_accents is None else self.strip_accents
-        return build_tables(self.vocab, *characters(self.lowercase, strip_accents, self.tokenize_chinese_chars))
+        settings = self.lowercase, strip_accents, self.tokenize_chinese_chars, self.rules, self.clean_text
+        case = case_classes(self.rules) if self.lowercase else None
+        return build_tables(self.vocab, *characters(*settings), case, MAX_LETTERS[self.rules])
 
     def graph_pieces(self, code_points, row_splits, allowed_special=()):
         """The `strings.Pieces` of flat code points with a line end after each text."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from keras_bert.tokenization.characters import CLEANED, ISOLATED, NUM_CODE_POINTS, REGULAR, folded
 
-MAX_LETTERS = 100  # a longer word is one [UNK]
 BOUNDARY, UNKNOWN = 0, 1  # symbols: no letter here; a letter that is in no token
 KIND_BITS = 4  # an entry is symbol << KIND_BITS | kind, and these flags:
 MORE, MOVES = 4, 8  # the code point becomes several; it is a mark that is kept, which may change places with others
@@ -26,9 +25,11 @@ class Tables:
             entries[page[c // 128] * 128 + c % 128]; 0 where it is dropped.
         more_page, more (rows * 128, 2) int32: second and third entry of code points that become several.
         rank_page, ranks (rows * 128,) int32: places in canonical ordering.
+        case_page, case (rows * 128,) int32: cased or looked through, for the final sigma; None where it is no rule.
         trie (rows, 3) int32: check, base, token id or -1.
         word_base, continuation_base: the two roots.
         longest: most letters in a token, the number of steps of a walk.
+        max_letters: a longer word is one unknown token.
     """
 
     page: np.ndarray
@@ -37,15 +38,18 @@ class Tables:
     more: np.ndarray
     rank_page: np.ndarray
     ranks: np.ndarray
+    case_page: np.ndarray | None
+    case: np.ndarray | None
     trie: np.ndarray
     word_base: int
     continuation_base: int
     longest: int
+    max_letters: int
 
 
-def build_tables(vocab, becomes, kinds, ranks):
-    """Builds the tables of a vocabulary; the other arguments are those of `characters`."""
-    ids, continues, lengths, letters = _matchable(vocab, becomes, kinds)
+def build_tables(vocab, becomes, kinds, ranks, case=None, max_letters=100):
+    """Builds the tables of a vocabulary; the other arguments are what `characters` and `case_classes` give."""
+    ids, continues, lengths, letters = _matchable(vocab, becomes, kinds, max_letters)
     alphabet = np.unique(letters)
     symbol = np.full(NUM_CODE_POINTS, UNKNOWN, "int32")
     symbol[alphabet] = np.arange(2, len(alphabet) + 2)
@@ -59,14 +63,16 @@ def build_tables(vocab, becomes, kinds, ranks):
         *_paged(entries[:, 0]),
         *_paged(entries[:, 1:]),
         *_paged(ranks),
+        *((None, None) if case is None else _paged(case)),
         trie,
         word_base,
         continuation_base,
         longest=int(lengths.max(initial=1)),
+        max_letters=max_letters,
     )
 
 
-def _matchable(vocab, becomes, kinds):
+def _matchable(vocab, becomes, kinds, max_letters):
     """Leaves out tokens that no text can give: isolated or never made characters in them, too long, empty.
 
     Returns:
@@ -85,7 +91,7 @@ def _matchable(vocab, becomes, kinds):
     possible = regular_before[ends] - regular_before[ends - lengths] == lengths
     single = np.flatnonzero((lengths == 1) & ~continues)
     possible[single] |= isolated[letters[ends[single] - 1]]
-    possible &= (lengths > 0) & (lengths <= MAX_LETTERS)
+    possible &= (lengths > 0) & (lengths <= max_letters)
     ids = np.flatnonzero(possible)
     return ids, continues[ids], lengths[ids], letters[np.repeat(possible, lengths)]
 

@@ -9,8 +9,18 @@ import math
 
 from keras import ops
 
-from keras_bert.tokenization.characters import ISOLATED, NUM_CODE_POINTS, PAGE, REGULAR
-from keras_bert.tokenization.trie import BOUNDARY, KIND_BITS, MAX_LETTERS, UNKNOWN
+from keras_bert.tokenization.characters import (
+    CASED,
+    FINAL_SIGMA,
+    ISOLATED,
+    NUM_CODE_POINTS,
+    OTHER,
+    PAGE,
+    REGULAR,
+    SIGMA,
+    TRANSPARENT,
+)
+from keras_bert.tokenization.trie import BOUNDARY, KIND_BITS, UNKNOWN
 
 
 def parts_of(texts, tables, unk_id, length, allowed=None):
@@ -39,12 +49,14 @@ def word_pieces(code_points, tables, unk_id, length, allowed=None):
     given = None
     if allowed is not None:
         entries, more, given = special_tokens(entries, more, code_points, allowed)
+    if tables.case is not None:
+        entries = final_sigmas(entries, code_points, tables, given)
     entries, given = normalize(entries, more, given)  # (N,) with a blank after each row
     starts, goes_on = split(entries)
     symbols, inside = entries // (1 << KIND_BITS), entries % 4 >= ISOLATED
     base = ops.where(starts, tables.word_base, tables.continuation_base)
     sizes, ids = walk(symbols, ops.where(goes_on, symbols, BOUNDARY), base, tables)
-    starts, ids = greedy_path(starts, goes_on, inside, sizes, ids, unk_id)
+    starts, ids = greedy_path(starts, goes_on, inside, sizes, ids, unk_id, tables.max_letters)
     if given is not None:
         ids = ops.where(given >= 0, given, ids)
     return emit(ids, starts, rows, length)
@@ -103,7 +115,7 @@ def walk(symbols, following, base, tables):
     return length, token
 
 
-def greedy_path(starts, goes_on, inside, sizes, ids, unk_id):
+def greedy_path(starts, goes_on, inside, sizes, ids, unk_id, max_letters):
     """Follows the longest matches from each word start; a word with a hole, or too long, is one unknown token.
 
     Returns:
@@ -112,11 +124,11 @@ def greedy_path(starts, goes_on, inside, sizes, ids, unk_id):
     total = ops.shape(sizes)[0]
     jump = ops.arange(total) + sizes
     jump = ops.where((sizes > 0) & ops.take(ops.pad(goes_on, (0, 1)), ops.minimum(jump, total)), jump, total)
-    piece = reached(jump, starts, MAX_LETTERS) & inside
+    piece = reached(jump, starts, max_letters) & inside
     word = ops.where(inside, ops.cumsum(ops.cast(starts, "int32")), 0)
     holes = _scatter(word, ops.cast(piece & (sizes == 0), "int32"), total + 1)
     letters = _scatter(word, ops.cast(inside, "int32"), total + 1)
-    unknown = ops.take((holes > 0) | (letters > MAX_LETTERS), word)
+    unknown = ops.take((holes > 0) | (letters > max_letters), word)
     return ops.where(unknown, starts, piece), ops.where(unknown, unk_id, ids)
 
 
@@ -159,6 +171,22 @@ def special_tokens(entries, more, code_points, allowed):
     entries = ops.where(found, UNKNOWN << KIND_BITS | ISOLATED, ops.where(hidden, 0, entries))
     more = ops.where(ops.expand_dims(found | hidden, 2), 0, more)
     return entries, more, ops.where(found, token, -1)
+
+
+def final_sigmas(entries, code_points, tables, given):
+    """Makes each capital sigma that ends a word the final one, as in neighbours.py: entries (B, C)."""
+    case = ops.take(tables.case, _row(code_points, tables.case_page))
+    if given is not None:
+        case = ops.where(given >= 0, OTHER, case)
+    rows, chars = ops.shape(case)
+    seen = case < TRANSPARENT
+    order = ops.cumsum(ops.cast(seen, "int32"), axis=1) + ops.expand_dims(ops.arange(rows) * (chars + 2), 1)
+    total = rows * (chars + 2)
+    classes = _scatter(ops.where(seen, order, total), case, total)  # OTHER before and after each row
+    before, after = ops.take(classes, ops.maximum(order - 1, 0)), ops.take(classes, order + 1)
+    final = (code_points == SIGMA) & (before == CASED) & (after != CASED)
+    page, place = divmod(FINAL_SIGMA, PAGE)
+    return ops.where(final, int(tables.entries[tables.page[page] * PAGE + place]), entries)
 
 
 def _row(code_points, page):

@@ -103,6 +103,19 @@ def test_all_settings_on_a_small_vocabulary(settings):
     assert differences(tokenizer, reference, small.hard_strings(2000, seed=5)) == []
 
 
+def test_without_cleaning():
+    tokenizer = Tokenizer([*small.VOCAB, "\u00ad", "##\u200b", "\x0b"], clean_text=False)
+    reference = as_tokenizers(tokenizer)
+    reference.encode_special_tokens = True
+    texts = [
+        "a\x0bb a\x85b \x1c",
+        "\u200b a\u200ba \ufffda",
+        "\ue000 \u00ad \x01e\u0301",
+        *small.hard_strings(2000, seed=12),
+    ]
+    assert differences(tokenizer, reference, [text.replace("\0", "") for text in texts]) == []  # 0 is padding here
+
+
 def test_special_tokens_on_a_small_vocabulary(tokenizer):
     reference = as_tokenizers(tokenizer)
     texts = [text.replace("9", "[SEP]").replace("8", "[") for text in small.hard_strings(2000, seed=6)]
