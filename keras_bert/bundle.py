@@ -5,7 +5,6 @@ import dataclasses
 import keras
 import numpy as np
 
-from keras_bert import layers
 from keras_bert.checkpoint import huggingface
 from keras_bert.checkpoint.assign import assign_weights
 from keras_bert.checkpoint.sentence_transformers import write_modules
@@ -13,6 +12,7 @@ from keras_bert.config import BertConfig, did_you_mean
 from keras_bert.encoder import build_encoder
 from keras_bert.files import replace_folder
 from keras_bert.heads import HEADS, reads_pooler
+from keras_bert.initializers import KernelInitializer, weights_follow
 from keras_bert.tokenization.folder import OtherTokenizer
 from keras_bert.tokenization.tokenizer import Tokenizer
 
@@ -109,7 +109,7 @@ def load(folder, head=None, new_head=None, labels=None, **options):
     config = found.config
     if name is not None and reads_pooler(name, config):
         config = dataclasses.replace(config, pooler=True)
-    with layers.weights_follow():
+    with weights_follow():
         model = _build(config, name, labels, options)
     tokenizer, no_tokenizer = _tokenizer(found)
     _check_vocabulary(tokenizer, config)
@@ -124,7 +124,7 @@ def load(folder, head=None, new_head=None, labels=None, **options):
             "A head that the file does not hold is asked for by `new_head`."
         )
     fresh = [path for path in paths if path not in arrays]
-    start = layers.KernelInitializer(stddev=config.initializer_range)
+    start = KernelInitializer(stddev=config.initializer_range)
     for weight in model.weights:
         if weight.path in fresh:
             is_kernel = weight.path.endswith("/kernel")

@@ -4,6 +4,7 @@ import keras
 
 from keras_bert import layers
 from keras_bert.config import BertConfig
+from keras_bert.initializers import KernelInitializer
 
 
 def build_encoder(config):
@@ -28,7 +29,7 @@ def build_encoder(config):
     token_embedding = keras.layers.ReversibleEmbedding(
         config.vocab_size,
         config.embedding_width,
-        embeddings_initializer=layers.KernelInitializer(stddev=config.initializer_range),
+        embeddings_initializer=KernelInitializer(stddev=config.initializer_range),
         name="token_embedding",
     )
     embeddings = layers.Embeddings(config, name="embeddings")

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import keras
 
-from keras_bert import answers, layers
+from keras_bert import answers, head_layers, layers
+from keras_bert.activations import ACTIVATION_FUNCTIONS, CLASSIFIER_FUNCTIONS
 from keras_bert.encoder import config_of
 
 
@@ -85,10 +86,10 @@ def multiple_choice(encoder):
     Source: Devlin et al. 2018, section 4.4.
     """
     inputs = {name: keras.Input((None, None), dtype="int32", name=name) for name in encoder.input}
-    flat = {name: layers.FlattenChoices(name=f"flat_{name}")(value) for name, value in inputs.items()}
+    flat = {name: head_layers.FlattenChoices(name=f"flat_{name}")(value) for name, value in inputs.items()}
     x = _classifier_input(encoder, encoder(flat), "multiple_choice")  # (BN, D)
     logits = _float32_dense(encoder, 1, "logits")(x)
-    logits = layers.UnflattenChoices(name="choices")(logits, inputs["token_ids"])
+    logits = head_layers.UnflattenChoices(name="choices")(logits, inputs["token_ids"])
     return keras.Model(inputs, logits, name="multiple_choice")
 
 
@@ -99,8 +100,8 @@ def replaced_token_detector(encoder):
     """
     config = config_of(encoder)
     x = layers.dense(config.hidden_size, config, "detector", None)(encoder.output["sequence_output"])
-    x = keras.layers.Activation(layers.ACTIVATION_FUNCTIONS[config.hidden_act], name="detector_act")(x)
-    logits = layers.Squeeze(name="logits")(_float32_dense(encoder, 1, "detector_logits")(x))
+    x = keras.layers.Activation(ACTIVATION_FUNCTIONS[config.hidden_act], name="detector_act")(x)
+    logits = head_layers.Squeeze(name="logits")(_float32_dense(encoder, 1, "detector_logits")(x))
     return keras.Model(encoder.input, logits, name="replaced_token_detector")
 
 
@@ -108,37 +109,29 @@ def sentence_embedder(encoder, pooling="mean", normalize=True, dense=()):
     """Gives one vector a text, (B, D) float32, of length 1 where `normalize`.
 
     Args:
-        pooling: what becomes of the token vectors, one of `layers.POOLINGS`.
-        dense: what follows, in order: dicts with `units`, `activation` (one of `layers.EMBEDDER_FUNCTIONS`) and `bias`.
+        pooling: what becomes of the token vectors, one of `head_layers.POOLINGS`.
+        dense: what follows, in order: dicts of the arguments `units`, `activation` and `bias` of `embedder_dense`.
 
     Source: Reimers and Gurevych 2019, section 3.
     """
-    x = layers.SentencePooling(pooling, name="pooling")(
+    x = head_layers.SentencePooling(pooling, name="pooling")(
         encoder.output["sequence_output"], encoder.get_layer("mask").output
     )
     for i, values in enumerate(dense):
-        x = _embedder_dense(encoder, f"dense_{i}", **values)(x)
-    x = layers.UnitLength(name="embedding")(x) if normalize else x
+        x = head_layers.embedder_dense(config_of(encoder), f"dense_{i}", **values)(x)
+    x = head_layers.UnitLength(name="embedding")(x) if normalize else x
     return keras.Model(encoder.input, x, name="sentence_embedder")
 
 
-def _embedder_dense(encoder, name, units, activation="tanh", bias=True):
-    if activation not in layers.EMBEDDER_FUNCTIONS:
-        raise ValueError(f"`activation` must be one of {', '.join(layers.EMBEDDER_FUNCTIONS)}, got {activation!r}.")
-    start = layers.KernelInitializer(stddev=config_of(encoder).initializer_range)
-    function = layers.EMBEDDER_FUNCTIONS[activation]
-    return keras.layers.Dense(units, function, bias, kernel_initializer=start, name=name, dtype="float32")
-
-
 def _masked_logits(encoder, positions):
-    x = layers.MaskedTransform(config_of(encoder), name="mlm")(encoder.output["sequence_output"], positions)
+    x = head_layers.MaskedTransform(config_of(encoder), name="mlm")(encoder.output["sequence_output"], positions)
     logits = encoder.get_layer("token_embedding")(x, reverse=True)  # (B, P, V)
-    return layers.VocabularyBias(name="mlm_bias")(logits)
+    return head_layers.VocabularyBias(name="mlm_bias")(logits)
 
 
 def _scorer(encoder, name):
     x = _classifier_input(encoder, encoder.output, name)
-    score = layers.Squeeze(name="score")(_float32_dense(encoder, 1, "logits")(x))
+    score = head_layers.Squeeze(name="score")(_float32_dense(encoder, 1, "logits")(x))
     return keras.Model(encoder.input, score, name=name)
 
 
@@ -151,7 +144,7 @@ def _classifier_input(encoder, outputs, head):
     if config.classifier_act != "relu":  # DistilBERT drops only behind its dense layer
         x = _dropout(encoder, "classifier_dropout")(x)
     x = layers.dense(config.hidden_size, config, "classifier_dense", None)(x)
-    activation = layers.CLASSIFIER_FUNCTIONS[config.classifier_act]
+    activation = CLASSIFIER_FUNCTIONS[config.classifier_act]
     return _dropout(encoder, "dropout")(keras.layers.Activation(activation, name="classifier_act")(x))
 
 

@@ -1,61 +1,21 @@
 """The layers of BERT, in `keras.ops` alone.
 
 Shapes: B batch, T tokens, D hidden_size, E embedding_size or D, F intermediate_size, N heads, K = D / N, V vocab_size,
-P masked positions, C classes.
+P masked positions, C classes. What only some heads need is in head_layers.py.
 """
-
-import contextlib
-import contextvars
-import math
 
 import keras
 from keras import ops
 
+from keras_bert.activations import ACTIVATION_FUNCTIONS
 from keras_bert.config import BertConfig
+from keras_bert.initializers import KernelInitializer
 
 register = keras.saving.register_keras_serializable("keras_bert")
 
 # What is added to the scores of padding. Far below any score, so that exp gives 0, and far above float32's minimum, so
 # that a score added to it stays finite: a row that is all padding attends evenly and gives no NaN.
 MASKED_SCORE = -1e9
-
-_weights_follow = contextvars.ContextVar("weights_follow", default=False)
-
-
-@contextlib.contextmanager
-def weights_follow():
-    """Lets kernels start as zeros inside the block: drawing bert-base at random takes as long as reading it."""
-    token = _weights_follow.set(True)
-    try:
-        yield
-    finally:
-        _weights_follow.reset(token)
-
-
-@register
-class KernelInitializer(keras.initializers.TruncatedNormal):
-    """BERT's start: a normal distribution cut at two standard deviations; zeros inside `weights_follow()`."""
-
-    def __call__(self, shape, dtype=None):
-        return ops.zeros(shape, dtype) if _weights_follow.get() else super().__call__(shape, dtype)
-
-
-def gelu(x):
-    """Exact gelu. Written out: `keras.ops.gelu` becomes Erfc, which tf2onnx cannot convert."""
-    return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
-
-
-def gelu_tanh(x):
-    """The tanh form of gelu, as Google's TF1 code has it. Source: Hendrycks and Gimpel 2016, section 2."""
-    return 0.5 * x * (1.0 + ops.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
-
-
-ACTIVATION_FUNCTIONS = {"gelu": gelu, "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh, "relu": ops.relu}
-# registered by name, so that they can stand in a `.keras` file
-for _name, _function in (("gelu", gelu), ("gelu_tanh", gelu_tanh)):
-    keras.saving.register_keras_serializable("keras_bert", _name)(_function)
-CLASSIFIER_FUNCTIONS = {"tanh": "tanh", "gelu": gelu, "relu": "relu"}
-EMBEDDER_FUNCTIONS = {**CLASSIFIER_FUNCTIONS, "identity": None, "sigmoid": "sigmoid"}
 
 
 def dense(units, config, name, dtype):
@@ -282,121 +242,3 @@ class FirstToken(keras.layers.Layer):
 
     def call(self, x):
         return x[:, 0]
-
-
-@register
-class Squeeze(keras.layers.Layer):
-    """Drops the last axis, of size 1: (..., 1) -> (...)."""
-
-    def call(self, x):
-        return ops.squeeze(x, -1)
-
-
-@register
-class FlattenChoices(keras.layers.Layer):
-    """Makes one batch of all choices: (B, N, T) -> (BN, T)."""
-
-    def call(self, x):
-        return ops.reshape(x, (-1, ops.shape(x)[2]))
-
-    def compute_output_spec(self, x):
-        return keras.KerasTensor((None, x.shape[2]), dtype=x.dtype)
-
-
-@register
-class UnflattenChoices(keras.layers.Layer):
-    """Gives each text its choices back: (BN, 1), with the (B, N, T) they came from -> (B, N)."""
-
-    def call(self, x, choices):
-        return ops.reshape(x, ops.shape(choices)[:2])
-
-    def compute_output_spec(self, x, choices):
-        return keras.KerasTensor(choices.shape[:2], dtype=x.dtype)
-
-
-@register
-class MaskedTransform(keras.layers.Layer):
-    """Gathers the masked positions and makes them ready for the vocabulary: (B, T, D), (B, P) -> (B, P, E)."""
-
-    def __init__(self, config, **kwargs):
-        super().__init__(**kwargs)
-        self.config = config = as_config(config)
-        self.dense = dense(config.embedding_width, config, "dense", self.dtype_policy)
-        self.norm = LayerNorm(config.layer_norm_eps, name="norm", dtype=self.dtype_policy)
-
-    def build(self, *input_shapes):
-        self.dense.build((None, self.config.hidden_size))
-        self.norm.build((None, self.config.embedding_width))
-
-    def call(self, x, positions):
-        batch, length, hidden = ops.shape(x)[0], ops.shape(x)[1], self.config.hidden_size
-        rows = ops.expand_dims(ops.arange(batch, dtype="int32") * length, 1) + positions  # (B, P)
-        y = ops.take(ops.reshape(x, (-1, hidden)), ops.reshape(rows, (-1,)), axis=0)  # (BP, D)
-        y = self.norm(ACTIVATION_FUNCTIONS[self.config.hidden_act](self.dense(y)))
-        return ops.reshape(y, (batch, ops.shape(positions)[1], self.config.embedding_width))
-
-    def compute_output_spec(self, x, positions):
-        return keras.KerasTensor((*positions.shape, self.config.embedding_width), dtype=self.compute_dtype)
-
-    def get_config(self):
-        return {**super().get_config(), "config": self.config.to_dict()}
-
-
-@register
-class VocabularyBias(keras.layers.Layer):
-    """Adds a bias per token of the vocabulary, in float32: (B, P, V) -> (B, P, V)."""
-
-    def build(self, input_shape):
-        self.bias = self.add_weight(shape=input_shape[-1:], initializer="zeros", name="bias")
-
-    def call(self, logits):
-        return ops.cast(logits, "float32") + ops.cast(self.bias, "float32")
-
-    def compute_output_spec(self, logits):
-        return keras.KerasTensor(logits.shape, dtype="float32")
-
-
-POOLINGS = ("mean", "cls", "max", "mean_sqrt_len", "lasttoken")
-
-
-@register
-class SentencePooling(keras.layers.Layer):
-    """One vector a text from its token vectors, in float32: (B, T, D), mask (B, T) -> (B, D).
-
-    Args:
-        pooling: of the real tokens the "mean", the "max", the sum over the root of their number ("mean_sqrt_len"), or
-            the last ("lasttoken"); "cls" for the first.
-    """
-
-    def __init__(self, pooling="mean", **kwargs):
-        super().__init__(**kwargs)
-        if pooling not in POOLINGS:
-            raise ValueError(f"`pooling` must be one of {', '.join(POOLINGS)}, got {pooling!r}.")
-        self.pooling = pooling
-
-    def call(self, x, mask):
-        x = ops.cast(x, "float32")
-        if self.pooling == "cls":
-            return x[:, 0]
-        if self.pooling == "lasttoken":
-            mask = ops.cast(mask, "int32")
-            mask = mask * ops.cast(ops.equal(ops.cumsum(mask, axis=1), ops.sum(mask, axis=1, keepdims=True)), "int32")
-        mask = ops.expand_dims(ops.cast(mask, "float32"), -1)  # (B, T, 1)
-        if self.pooling == "max":
-            return ops.max(x * mask + (1.0 - mask) * MASKED_SCORE, axis=1)
-        count = ops.maximum(ops.sum(mask, axis=1), 1e-9)  # a text of padding alone gives zeros, not NaN
-        return ops.sum(x * mask, axis=1) / (ops.sqrt(count) if self.pooling == "mean_sqrt_len" else count)
-
-    def compute_output_spec(self, x, mask):
-        return keras.KerasTensor((x.shape[0], x.shape[-1]), dtype="float32")
-
-    def get_config(self):
-        return {**super().get_config(), "pooling": self.pooling}
-
-
-@register
-class UnitLength(keras.layers.Layer):
-    """Divides by the L2 norm: (B, D) -> (B, D)."""
-
-    def call(self, x):
-        return x / ops.sqrt(ops.maximum(ops.sum(ops.square(x), axis=-1, keepdims=True), 1e-24))

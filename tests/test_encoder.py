@@ -4,10 +4,11 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert import layers
 from keras_bert.config import BertConfig
 from keras_bert.encoder import build_encoder, hidden_states
+from keras_bert.head_layers import POOLINGS
 from keras_bert.heads import HEADS
+from keras_bert.initializers import weights_follow
 from tests.models import model_features, randomize, tiny_config, tiny_features
 from tests.reference import ACTIVATIONS, Reference
 
@@ -121,7 +122,7 @@ def test_factorised_embeddings_shared_layers_offsets_and_no_segments():
         assert largest(ours * real, theirs * real) <= TOLERANCE
 
 
-@pytest.mark.parametrize("pooling", layers.POOLINGS)
+@pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("normalize", [True, False])
 def test_sentence_embedder(pooling, normalize):
     config = tiny_config()
@@ -183,18 +184,18 @@ def test_tokens_of_both_texts_attend_to_each_other():
     [("bert_base", 30522, 109_482_240), ("bert_base", 21128, 102_267_648), ("minilm", 30522, 22_713_216)],
 )
 def test_parameter_counts(preset, vocab_size, count):
-    with layers.weights_follow():
+    with weights_follow():
         assert build_encoder(BertConfig.preset(preset, vocab_size=vocab_size)).count_params() == count
 
 
 def test_parameter_count_of_pretraining_base():
-    with layers.weights_follow():
+    with weights_follow():
         encoder = build_encoder(BertConfig.preset("bert_base"))
         assert HEADS["pretraining_model"].build(encoder).count_params() == 110_106_428
 
 
 def test_parameter_count_of_large():
-    with layers.weights_follow():
+    with weights_follow():
         assert build_encoder(BertConfig.preset("bert_large")).count_params() == 335_141_888
 
 
@@ -220,7 +221,9 @@ def test_heads_refuse_what_does_not_fit():
     encoder = build_encoder(tiny_config(pooler=False))
     with pytest.raises(ValueError, match="`sequence_classifier` needs an encoder with a pooler"):
         HEADS["sequence_classifier"].build(encoder, num_classes=2)
-    with pytest.raises(ValueError, match="`pooling` must be one of mean, cls, max, mean_sqrt_len, lasttoken, got 'avg'"):
+    with pytest.raises(
+        ValueError, match="`pooling` must be one of mean, cls, max, mean_sqrt_len, lasttoken, got 'avg'"
+    ):
         HEADS["sentence_embedder"].build(encoder, pooling="avg")
     with pytest.raises(ValueError, match="`num_classes` must be an integer of at least 2, got 1"):
         HEADS["sequence_classifier"].build(build_encoder(tiny_config()), num_classes=1)

@@ -12,6 +12,7 @@ from keras_bert import layers
 from keras_bert.checkpoint.families import FAMILIES
 from keras_bert.config import BertConfig
 from keras_bert.encoder import hidden_states
+from keras_bert.initializers import weights_follow
 from tests.conftest import shared_data
 from tests.models import LABELS, randomize, tiny_config
 
@@ -135,7 +136,7 @@ LARGE_COUNTS = {"albert_xxlarge": 222_595_584, "roberta_large": 355_359_744, "el
 
 
 def check_count(preset, count):
-    with layers.weights_follow():
+    with weights_follow():
         assert keras_bert.build_encoder(BertConfig.preset(preset)).count_params() == count
 
 
