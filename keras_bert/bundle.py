@@ -1,11 +1,12 @@
 """A model with its tokenizer and labels: made anew, loaded from a folder, saved to one."""
 
 import dataclasses
+import functools
 
 import keras
 import numpy as np
 
-from keras_bert.checkpoint import huggingface
+from keras_bert.checkpoint import huggingface, sources
 from keras_bert.checkpoint.assign import assign_weights
 from keras_bert.checkpoint.sentence_transformers import write_modules
 from keras_bert.config import BertConfig, did_you_mean
@@ -25,7 +26,7 @@ class Report:
         loaded: weight paths set from the file.
         fresh: weight paths that the file does not give; they start anew.
         unused: names in the file that belong to another head.
-        ignored: keys of `config.json` that are not known here.
+        ignored: keys of `config.json`, and things in the files, that were left out.
         spare_rows: rows of the token embedding without a token in the vocabulary; 0 without a tokenizer.
         no_tokenizer: why the bundle has no tokenizer, or None.
     """
@@ -79,11 +80,12 @@ def create(config, tokenizer=None, head=None, labels=None, **options):
 
 
 def load(folder, head=None, new_head=None, labels=None, **options):
-    """Loads a Hugging Face or sentence-transformers folder, its head included.
+    """Loads a checkpoint of one of the kinds in `sources.SOURCES`, its head included.
 
     Args:
-        folder: holds `config.json`, `model.safetensors` (or shards, or `pytorch_model.bin`) and, for texts, `vocab.txt`
-            or `tokenizer.json`.
+        folder: a Hugging Face or sentence-transformers folder with `config.json`, the weights and, for texts,
+            `vocab.txt` or `tokenizer.json`; a folder or prefix of Google's or Model Garden's checkpoints; a SavedModel
+            of TF Hub; a KerasHub preset; or a live `BertBackbone` or `BertTextClassifier`.
         head: key in `HEADS` that the file must hold, or "encoder" for the encoder alone; by default what it was written
             for, which is the sentence embedder where there is a modules.json.
         new_head: key in `HEADS` to start anew on the loaded encoder.
@@ -98,7 +100,7 @@ def load(folder, head=None, new_head=None, labels=None, **options):
     """
     if head is not None and new_head is not None:
         raise ValueError(f"Give `head` (it must be in the file) or `new_head` (fresh), got {head!r} and {new_head!r}.")
-    found = huggingface.read_folder(folder)
+    found = sources.read(folder)
     name = None if head == "encoder" else new_head or head or found.head
     as_stored = new_head is None and name == found.head
     if as_stored:
@@ -120,7 +122,7 @@ def load(folder, head=None, new_head=None, labels=None, **options):
     may_be_fresh = [path for path in missing if new_head is not None and path.startswith("pooler/")]
     if len(missing) > len(may_be_fresh):
         raise ValueError(
-            f"{folder} does not hold all of {name or 'the encoder'}: without an array are {missing}. "
+            f"{found.path} does not hold all of {name or 'the encoder'}: without an array are {missing}. "
             "A head that the file does not hold is asked for by `new_head`."
         )
     fresh = [path for path in paths if path not in arrays]
@@ -163,12 +165,17 @@ def _build(config, head, labels, options):
 def _tokenizer(found):
     """Gives the folder's tokenizer and None, or None and the reason: a model without one still takes ids."""
     folder = found.path
-    if not (folder / "vocab.txt").is_file() and not (folder / "tokenizer.json").is_file():
-        return None, "the folder has neither vocab.txt nor tokenizer.json."
+    make = found.tokenizer
+    if make is None:
+        if not (folder / "vocab.txt").is_file() and not (folder / "tokenizer.json").is_file():
+            return None, "the folder has neither vocab.txt nor tokenizer.json."
+        make = functools.partial(Tokenizer.from_folder, folder)
     try:
-        tokenizer = Tokenizer.from_folder(folder)
+        tokenizer = make()
     except OtherTokenizer as error:
         return None, f"its tokenizer is not BERT's: {error}"
+    if tokenizer is None:
+        return None, f"{folder} has no vocabulary."
     if found.modules and found.modules.lowercase and not tokenizer.lowercase:
         file = folder / "sentence_bert_config.json"
         raise ValueError(f"`do_lower_case` is true in {file}, but the tokenizer keeps case.")

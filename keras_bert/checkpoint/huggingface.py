@@ -4,12 +4,13 @@ import dataclasses
 import difflib
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
 
-from keras_bert.checkpoint.containers import Stored, open_weights, read_json, written_json
+from keras_bert.checkpoint.containers import CONTAINERS, Stored, open_weights, read_json, written_json
 from keras_bert.checkpoint.families import BUFFERS, DECODERS, FAMILIES
 from keras_bert.checkpoint.sentence_transformers import Modules, read_modules, with_dense
 from keras_bert.config import BertConfig, did_you_mean
@@ -44,9 +45,10 @@ class Folder:
         head: the key in `HEADS` that the folder was written for, or None for a bare encoder.
         options: options of the head's function, where we wrote the folder.
         labels: list of str in the order of the classes, or None.
-        ignored: keys of `config.json` that are not known here, for the report.
+        ignored: keys of `config.json`, and things in the files, that are left out, for the report.
         stored: the weights.
         modules: what else a sentence-transformers folder says, or None; `path` is then its encoder's folder.
+        tokenizer: makes the tokenizer, or gives None; itself None where the files are Hugging Face's.
     """
 
     path: Path
@@ -57,9 +59,20 @@ class Folder:
     ignored: list[str]
     stored: Stored
     modules: Modules | None = None
+    tokenizer: Callable | None = None
 
 
-def read_folder(path):
+def recognizes(path):
+    """A folder with weights, or with a `config.json` that does not lie beside a checkpoint of TensorFlow."""
+    if not isinstance(path, str | Path) or not Path(path).is_dir():
+        return False
+    names = {file.name for file in Path(path).iterdir()}
+    if not names.isdisjoint([*CONTAINERS, "modules.json"]):
+        return True
+    return "config.json" in names and not any(name.endswith(".index") for name in names)
+
+
+def read(path):
     """Reads `config.json` and the names of the weights.
 
     Raises:
@@ -83,7 +96,7 @@ def read_folder(path):
     ours = values.get("keras_bert", {})
     head = ours["head"] if "head" in ours else _head(name, values)
     if modules is None:
-        return Folder(path, config, head, ours.get("options", {}), _labels(values), ignored, stored)
+        return Folder(path, config, head, ours.get("options", {}), read_labels(values), ignored, stored)
     stored = with_dense(stored, modules)
     return Folder(path, config, "sentence_embedder", modules.options, None, ignored, stored, modules)
 
@@ -262,7 +275,8 @@ def _head(family, values):
     return None
 
 
-def _labels(values):
+def read_labels(values):
+    """Gives the labels of a `config.json` in the order of the classes, or None."""
     table = values.get("id2label")
     if not table:
         return None

@@ -1,0 +1,192 @@
+"""Google's TF1 checkpoints of BERT, in and out: `bert_model.ckpt`, `bert_config.json`, `vocab.txt`; by TensorFlow."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import numpy as np
+
+from keras_bert.checkpoint import tensorflow_files
+from keras_bert.checkpoint.containers import read_json, written_json
+from keras_bert.checkpoint.huggingface import Folder, foreign_config, read_labels, stored_name
+from keras_bert.checkpoint.names import every_name, head_of, renamed, turned
+from keras_bert.tokenization.tokenizer import Tokenizer
+
+EPS = 1e-12  # fixed in Google's code
+_OWN = {
+    "cls.predictions.bias": "cls/predictions/output_bias",
+    "cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
+    "cls.seq_relationship.bias": "cls/seq_relationship/output_bias",
+    "classifier.weight": "output_weights",
+    "classifier.bias": "output_bias",
+    "qa_outputs.weight": "cls/squad/output_weights",
+    "qa_outputs.bias": "cls/squad/output_bias",
+}
+FIELDS = (
+    "attention_probs_dropout_prob",
+    "hidden_act",
+    "hidden_dropout_prob",
+    "hidden_size",
+    "initializer_range",
+    "intermediate_size",
+    "max_position_embeddings",
+    "num_attention_heads",
+    "num_hidden_layers",
+    "type_vocab_size",
+    "vocab_size",
+)
+# keys that only other architectures have
+_OTHERS = {"num_hidden_groups": "ALBERT", "embedding_size": "ELECTRA", "use_bottleneck": "MobileBERT"}
+
+
+def recognizes(path):
+    """A checkpoint, or a folder with one; or a folder that has at least Google's config."""
+    path = Path(path)
+    return tensorflow_files.find(path) is not None or (path / "bert_config.json").is_file()
+
+
+def read(path):
+    """Reads the config and the names of the weights.
+
+    Raises:
+        ValueError: a file is missing or broken, or the config is of another architecture.
+    """
+    path = Path(path)
+    prefix = tensorflow_files.find(path)
+    if prefix is None:
+        raise ValueError(f"{path} has bert_config.json but no checkpoint, such as bert_model.ckpt.index.")
+    variables, ignored = tensorflow_files.read(prefix)
+    folder = prefix.parent.parent if prefix.parent.name == "variables" else prefix.parent
+    values, source = read_config(folder)
+    config, unknown = foreign_config(google_values(values, source), False, source)
+    known = {google_name(name).removeprefix("bert/"): name for name in every_name("bert", config.num_hidden_layers)}
+    found = {}
+    for name, (_, shape, array) in variables.items():
+        theirs = re.sub(r"(?<=/)layer_normalization(_\d+)?(?=/)", "LayerNorm", name)
+        theirs = theirs.removeprefix("module/").removeprefix("bert/")
+        ours = known.get(theirs, name)
+        found[ours] = turned(shape, array) if ours != name and theirs.endswith("/kernel") else (shape, array)
+    config = dataclasses.replace(config, pooler="pooler.dense.weight" in found)
+    ours = values.get("keras_bert", {})
+    head = ours["head"] if "head" in ours else head_of(found)
+    if head == "sequence_classifier" and found["classifier.weight"][0][0] == 1:
+        head = "sequence_regressor"
+    return Folder(
+        path,
+        config,
+        head,
+        ours.get("options", {}),
+        read_labels(values),
+        unknown + ignored,
+        renamed(prefix, found),
+        tokenizer=lambda: read_tokenizer(folder),
+    )
+
+
+def read_config(folder):
+    """Gives the folder's config as a dict, and its path.
+
+    Raises:
+        ValueError: there is none, or several.
+    """
+    if (folder / "bert_config.json").is_file():
+        return read_json(folder / "bert_config.json"), folder / "bert_config.json"
+    found = [file for file in sorted(folder.glob("*config*.json")) if file.name != "tokenizer_config.json"]
+    if len(found) != 1:
+        got = ", ".join(file.name for file in found) or "none"
+        raise ValueError(f"{folder} must hold bert_config.json beside its checkpoint, got {got}.")
+    return read_json(found[0]), found[0]
+
+
+def google_values(values, source):
+    """Google's config with Hugging Face's meanings: the "gelu" of Google's code is the tanh form.
+
+    Raises:
+        ValueError: it describes another architecture than BERT.
+    """
+    for key, family in _OTHERS.items():
+        if key in values:
+            raise ValueError(
+                f"{source} describes {family} (it has `{key}`), and of Google's checkpoints only BERT is read. "
+                "Convert it to a Hugging Face folder first."
+            )
+    activation = values.get("hidden_act", "gelu")
+    return {**values, "hidden_act": "gelu_new" if activation == "gelu" else activation}
+
+
+def read_tokenizer(folder):
+    """Makes the tokenizer of a folder, or gives None; where nothing else says so, the vocabulary tells its case."""
+    folder = Path(folder)
+    if (folder / "tokenizer_config.json").is_file() or (folder / "tokenizer.json").is_file():
+        return Tokenizer.from_folder(folder)
+    return from_vocab(folder / "vocab.txt") if (folder / "vocab.txt").is_file() else None
+
+
+def from_vocab(file):
+    """Makes the tokenizer of a bare vocab.txt, lower-casing where the vocabulary has no capitals."""
+    tokenizer = Tokenizer.from_vocab(file)
+    special = re.compile(r"\[.*\]|<.*>")
+    lowercase = all(token == token.lower() for token in tokenizer.vocab if not special.fullmatch(token))
+    return tokenizer if lowercase else Tokenizer.from_vocab(file, lowercase=False)
+
+
+def google_name(name):
+    """Gives Google's name of a weight that Hugging Face calls `name`, without its prefix."""
+    if name in _OWN:
+        return _OWN[name]
+    layer, _, part = name.rpartition(".")
+    layer = re.sub(r"layer\.(\d+)", r"layer_\1", layer).replace(".", "/")
+    layer = layer if layer.startswith("cls/") else f"bert/{layer}"
+    if layer.endswith("_embeddings"):
+        return layer
+    if layer.endswith("/LayerNorm"):
+        return f"{layer}/{'gamma' if part == 'weight' else 'beta'}"
+    return f"{layer}/{'kernel' if part == 'weight' else 'bias'}"
+
+
+def write(bundle, folder, allow_activation_change=False):
+    """Writes the bundle as Google's checkpoint into an existing folder.
+
+    Args:
+        allow_activation_change: whether a model with exact gelu may become one with tanh gelu.
+
+    Raises:
+        ValueError: Google's code has no such model.
+    """
+    folder, config = Path(folder), bundle.config
+    check_fixed(config, "Google's TF1 code", allow_activation_change)
+    arrays = {}
+    for weight in bundle.model.weights:
+        name = google_name(stored_name(config, bundle.head, weight.path))
+        array = np.asarray(weight.value, "float32")
+        # output_weights are (classes, D)
+        arrays[name] = array.T if name.endswith("output_weights") else array
+    tensorflow_files.write(folder / "bert_model.ckpt", arrays)
+    with written_json(folder / "bert_config.json") as values:
+        for field in FIELDS:
+            values[field] = getattr(config, field)
+        values["hidden_act"] = "relu" if config.hidden_act == "relu" else "gelu"
+        if config.pad_token_id:
+            values["pad_token_id"] = config.pad_token_id
+        if bundle.labels is not None:
+            values["id2label"] = {str(i): label for i, label in enumerate(bundle.labels)}
+        values["keras_bert"] = {"head": bundle.head, "options": bundle.options}
+    if bundle.tokenizer is not None:
+        bundle.tokenizer.save(folder)
+
+
+def check_fixed(config, code, allow_activation_change):
+    """Refuses what Google's code, and code that follows it, has no setting for.
+
+    Raises:
+        ValueError: the model is of another family, has exact gelu (unless that may change) or another epsilon.
+    """
+    if config.model_type != "bert":
+        raise ValueError(f"{code} has no {config.model_type}; only BERT can be written for it.")
+    if config.hidden_act == "gelu" and not allow_activation_change:
+        raise ValueError(
+            f"{code} computes the tanh form of gelu and this model has the exact one, so its outputs would change. "
+            "Ask for it by `allow_activation_change`, and the largest difference is reported."
+        )
+    if config.layer_norm_eps != EPS:
+        raise ValueError(f"{code} has a `layer_norm_eps` of {EPS}, this model has {config.layer_norm_eps}.")
