@@ -1,4 +1,4 @@
-"""The files that hold a Hugging Face folder's weights: safetensors, whole or in shards, and `pytorch_model.bin`."""
+"""The files that hold a Hugging Face folder's weights: safetensors, `pytorch_model.bin`, `tf_model.h5`; also shards."""
 
 import contextlib
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
+from keras_bert.checkpoint.h5_file import open_h5_file
 from keras_bert.checkpoint.torch_file import read_torch_file
 
 
@@ -60,7 +61,7 @@ def _shards(index):
     missing = [name for name in names if not (index.parent / name).is_file()]
     if missing:
         raise ValueError(f"{index.parent} lacks {len(missing)} of {len(names)} shards: {', '.join(missing)}.")
-    opener = _safetensors if index.name.startswith("model.safetensors") else _torch
+    opener = CONTAINERS[index.name.removesuffix(".index.json")]
     shards = {name: opener(index.parent / name) for name in names}
     lost = [name for name, file in places.items() if name not in shards[file].shapes]
     if lost:
@@ -74,11 +75,17 @@ def _torch(file):
     return Stored(file, {name: array.shape for name, array in arrays.items()}, arrays.__getitem__)
 
 
+def _h5(file):
+    return Stored(file, *open_h5_file(file))
+
+
 CONTAINERS = {
     "model.safetensors": _safetensors,
     "model.safetensors.index.json": _shards,
     "pytorch_model.bin": _torch,
     "pytorch_model.bin.index.json": _shards,
+    "tf_model.h5": _h5,
+    "tf_model.h5.index.json": _shards,
 }
 
 

@@ -202,7 +202,7 @@ def _copies(config, names, stored):
             copies.add(weight)
         own = family.heads["masked_language_model"]["mlm_bias/bias"]
         if bias in names and bias != own:
-            names.setdefault(own, names[bias])
+            names[own] = names[bias]  # where there are two, this is the one that is added
             copies.add(bias)
     return copies
 

@@ -102,7 +102,8 @@ def pack(folder, path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(folder.rglob("*")):
             if file.is_file():
-                archive.writestr(zipfile.ZipInfo(file.relative_to(folder).as_posix()), file.read_bytes())
+                entry = zipfile.ZipInfo(file.relative_to(folder).as_posix())
+                archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
 
 
 if __name__ == "__main__":
