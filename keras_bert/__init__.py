@@ -1,5 +1,6 @@
 """BERT for Keras 3 and TensorFlow: any checkpoint or raw text in, one self-contained, proven artifact out."""
 
+from keras_bert.added_tokens import add_tokens
 from keras_bert.bundle import Bundle, create, load, save
 from keras_bert.config import BertConfig
 from keras_bert.encoder import build_encoder
@@ -17,6 +18,7 @@ __all__ = [
     "Bundle",
     "TextPreprocessor",
     "Tokenizer",
+    "add_tokens",
     "build_encoder",
     "create",
     "load",

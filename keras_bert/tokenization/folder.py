@@ -56,9 +56,7 @@ def read_folder(folder):
     differing = [token for token, row in rows.items() if ids.get(token, row) != row]
     if differing:
         raise ValueError(f"vocab.txt and tokenizer.json in {folder} must agree, got two ids for {differing[0]!r}.")
-    added = [token["content"] for token in described.get("added_tokens", []) if token["content"] not in ids]
-    if added:
-        raise ValueError(f"tokenizer.json adds tokens that the vocabulary does not hold: {added}. Put them into it.")
+    vocab, added = _with_added(vocab, ids, config, described)
     found = {
         "lowercase": normalizer.get("lowercase", True),
         "strip_accents": normalizer.get("strip_accents"),
@@ -66,7 +64,8 @@ def read_folder(folder):
         "clean_text": normalizer.get("clean_text", True),
         "rules": "huggingface",
     }
-    return {"vocab": vocab} | {name: config.get(SETTINGS[name], value) for name, value in found.items()}
+    settings = {name: config.get(SETTINGS[name], value) for name, value in found.items()}
+    return {"vocab": vocab, "added_tokens": added} | settings
 
 
 def write_folder(tokenizer, folder):
@@ -76,6 +75,10 @@ def write_folder(tokenizer, folder):
     config = {"tokenizer_class": "BertTokenizer"}
     config |= {key: getattr(tokenizer, name) for name, key in SETTINGS.items()}
     config |= {name: token for name, token in SPECIAL_NAMES.items() if token in tokenizer.special_tokens}
+    if tokenizer.added_tokens:
+        flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": False}
+        added = {str(tokenizer.token_ids[token]): {"content": token, **flags} for token in tokenizer.added_tokens}
+        config["added_tokens_decoder"] = added
     write_vocab(tokenizer.vocab, folder / "vocab.txt")
     for name, content in (
         ("tokenizer_config.json", json.dumps(config, indent=2)),
@@ -104,7 +107,28 @@ def as_tokenizers(tokenizer):
     )
     twin.decoder = decoders.WordPiece()
     twin.add_special_tokens([tokenizers.AddedToken(token, normalized=False) for token in tokenizer.special_tokens])
+    twin.add_tokens([tokenizers.AddedToken(token, normalized=False) for token in tokenizer.added_tokens])
     return twin
+
+
+def _with_added(vocab, ids, config, described):
+    """The vocabulary with the tokens that the files add behind it, and those that count wherever a text has them."""
+    entries = {entry["content"]: entry for entry in described.get("added_tokens", [])}
+    for row, entry in config.get("added_tokens_decoder", {}).items():
+        entries.setdefault(entry["content"], {"id": int(row), **entry})
+    special = SPECIAL_NAMES.values()
+    added = [token for token, entry in entries.items() if token not in special and not entry.get("special")]
+    for token in added:
+        odd = [flag for flag in ("normalized", "single_word", "lstrip", "rstrip") if entries[token].get(flag)]
+        if odd:
+            raise ValueError(f"Added tokens must be found as they stand, got `{odd[0]}` true for {token!r}.")
+    vocab = list(vocab)
+    for token in sorted(entries.keys() - ids.keys(), key=lambda token: entries[token].get("id", 0)):
+        row = entries[token].get("id")
+        if row != len(vocab):
+            raise ValueError(f"Added tokens must follow the vocabulary's {len(vocab)}, got id {row} for {token!r}.")
+        vocab.append(token)
+    return tuple(vocab), tuple(added)
 
 
 def _read_json(path):

@@ -1,4 +1,4 @@
-"""Special tokens in raw text: which are allowed, and where they stand. Uses TensorFlow."""
+"""Special and added tokens in raw text: which are allowed, and where they stand. Uses TensorFlow."""
 
 import numpy as np
 import tensorflow as tf
@@ -8,22 +8,23 @@ from keras_bert.tokenization.tensors import look_up, symbol_of, where
 from keras_bert.tokenization.trie import KIND_BITS, UNKNOWN, build_tables
 
 
-def checked_special(allowed_special, token_ids):
+def checked_special(allowed_special, token_ids, name="allowed_special"):
     """The allowed tokens, sorted, each once; refuses what no text can hold as a word."""
     if isinstance(allowed_special, str):
-        raise ValueError(f"`allowed_special` must be a collection of tokens, got the string {allowed_special!r}.")
+        raise ValueError(f"`{name}` must be a collection of tokens, got the string {allowed_special!r}.")
     allowed = tuple(sorted(set(allowed_special)))
     for token in allowed:
         if token not in token_ids:
-            raise ValueError(f"`allowed_special` must hold tokens of the vocabulary, got {token!r}.")
+            raise ValueError(f"`{name}` must hold tokens of the vocabulary, got {token!r}.")
         if not token.strip() or "\n" in token or token.startswith("##"):
-            raise ValueError(f"`allowed_special` must hold words, got {token!r}.")
+            raise ValueError(f"`{name}` must hold words, got {token!r}.")
     return allowed
 
 
 def special_tables(tokenizer, allowed_special):
-    """Tables of the allowed tokens, where each code point stands for itself, made once; None without any."""
+    """Tables of allowed and added tokens, where each code point stands for itself, made once; None without any."""
     allowed = checked_special(allowed_special, tokenizer.token_ids)
+    allowed = tuple(sorted({*allowed, *tokenizer.added_tokens}))
     key = ("tables", allowed)
     if key not in tokenizer.caches:
         tokenizer.caches[key] = _tables(allowed, tokenizer.token_ids) if allowed else None

@@ -12,12 +12,12 @@ from keras_bert.tokenization.decoding import join_tokens, tokens_of
 from keras_bert.tokenization.encoding import checked_texts, encodings, pieces_of
 from keras_bert.tokenization.folder import read_folder, write_folder
 from keras_bert.tokenization.packing import features, parts_of, room
-from keras_bert.tokenization.special import special_tables
+from keras_bert.tokenization.special import checked_special, special_tables
 from keras_bert.tokenization.tensors import ARRAY_OPS, code_points_of
 from keras_bert.tokenization.trie import build_tables
 from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, ids_of, read_vocab
 
-SETTINGS = ("lowercase", "strip_accents", "tokenize_chinese_chars", "clean_text", "rules")
+SETTINGS = ("lowercase", "strip_accents", "tokenize_chinese_chars", "clean_text", "rules", "added_tokens")
 
 
 class Tokenizer:
@@ -29,6 +29,7 @@ class Tokenizer:
         strip_accents: drop combining marks after canonical decomposition; None means as `lowercase`.
         tokenize_chinese_chars: make each CJK ideograph a word by itself.
         clean_text: drop control and other invisible characters.
+        added_tokens: tokens of the vocabulary that count wherever a text has them, even in a word, before lower-casing.
         rules: "huggingface" or "google"; docs/tokenizer.md lists the differences.
 
     Raises:
@@ -43,6 +44,7 @@ class Tokenizer:
         tokenize_chinese_chars=True,
         clean_text=True,
         rules="huggingface",
+        added_tokens=(),
     ):
         if rules not in MAX_LETTERS:
             raise ValueError(f"`rules` must be one of {', '.join(MAX_LETTERS)}, got {rules!r}.")
@@ -58,6 +60,7 @@ class Tokenizer:
         self.special_ids = tuple(self.token_ids[token] for token in self.special_tokens)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id = self.special_ids[:4]
         self.caches = {}  # by the allowed special tokens: their tables, and the traced function
+        self.added_tokens = checked_special(added_tokens, self.token_ids, "added_tokens")
         self._frame = self.cls_id, self.sep_id, self.pad_id
 
     @classmethod

@@ -45,6 +45,36 @@ def test_genuine_folder(minilm):
     assert tokenizer.encode("Unaffable").ids == [101, 14477, 20961, 3468, 102]
 
 
+@pytest.mark.parametrize("without", [None, "vocab.txt", "tokenizer.json"])
+def test_added_tokens_are_kept_and_found_as_by_tokenizers(tmp_path, without):
+    tokenizer = Tokenizer([*small.VOCAB, "covid", "<e 1>"], added_tokens=["covid", "<e 1>", "[unused1]"])
+    tokenizer.save(tmp_path)
+    reference = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    if without:
+        (tmp_path / without).unlink()
+    loaded = Tokenizer.from_folder(tmp_path)
+    assert set(loaded.added_tokens) == {"covid", "<e 1>", "[unused1]"}
+    texts = ["covid Covid covids the<e 1>the [unused1] <e 1", "", "cocovid中<E 1>"]
+    texts += [text.replace("a", "covid").replace("e", "<e 1>") for text in small.hard_strings(200, seed=10)]
+    encodings = loaded.encode_batch(texts, allowed_special=loaded.special_tokens)
+    for text, mine, theirs in zip(texts, encodings, reference.encode_batch(texts), strict=True):
+        assert (mine.ids, mine.offsets) == (theirs.ids, theirs.offsets), ascii(text)
+    assert loaded.decode(loaded.encode("the covid").ids) == "the covid"
+
+
+def test_tokens_added_by_others_follow_the_vocabulary(tmp_path):
+    vocab = tuple(dict.fromkeys(small.VOCAB))
+    Tokenizer(vocab).save(tmp_path)
+    reference = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    reference.add_tokens([tokenizers.AddedToken("covid", normalized=False)])
+    reference.add_special_tokens(["<s1>"])
+    reference.save(str(tmp_path / "tokenizer.json"))
+    loaded = Tokenizer.from_folder(tmp_path)
+    assert loaded.vocab == (*vocab, "covid", "<s1>")
+    assert loaded.added_tokens == ("covid",)
+    assert loaded.encode("covid<s1>", allowed_special=["<s1>"]).ids == reference.encode("covid<s1>").ids
+
+
 def test_repeated_and_blank_rows_survive(tmp_path):
     vocab = [*small.VOCAB, "", "the", "", "[unused2]"]
     Tokenizer(vocab).save(tmp_path)
@@ -72,7 +102,12 @@ def edit(path, change):
         ),
         ("tokenizer.json", lambda c: c.update(normalizer=None), "`normalizer` .* must be BertNormalizer, got None"),
         ("tokenizer.json", lambda c: c["model"].update(max_input_chars_per_word=200), "must be 100, got 200"),
-        ("tokenizer.json", lambda c: c["added_tokens"].append({"content": "<x>"}), r"adds tokens .*\['<x>'\]"),
+        ("tokenizer.json", lambda c: c["added_tokens"].append({"content": "<x>", "id": 999}), r"got id 999 for '<x>'"),
+        (
+            "tokenizer.json",
+            lambda c: c["added_tokens"].append({"content": "covid", "normalized": True}),
+            "must be found as they stand, got `normalized` true for 'covid'",
+        ),
         ("tokenizer.json", lambda c: c["model"]["vocab"].update(un=999), "must agree, got two ids for 'un'"),
         ("tokenizer_config.json", lambda c: c.update(tokenizer_class="T5Tokenizer"), "`tokenizer_class` T5Tokenizer"),
         ("tokenizer_config.json", lambda c: c.update(sep_token="</s>"), r"`sep_token` .* must be \[SEP\], got </s>"),
