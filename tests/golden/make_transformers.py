@@ -47,6 +47,7 @@ MODELS = {
     "Electra": (*CLASSIFIERS, "MaskedLM", "PreTraining"),
 }
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+BINS = {"bin": {}, "bin_legacy": {"_use_new_zipfile_serialization": False}}
 BATCH, CHOICES, LENGTH = 3, 2, 9
 
 
@@ -65,6 +66,12 @@ def main(path):
         model = random_model("Bert", "ForSequenceClassification", 2)
         model.save_pretrained(folder / "sharded", max_shard_size="3KB")
         expect(model, folder / "sharded")
+        for name, options in BINS.items():
+            model = random_model("Bert", "ForSequenceClassification", 3)
+            model.save_pretrained(folder / name)
+            (folder / name / "model.safetensors").unlink()
+            torch.save(model.state_dict(), folder / name / "pytorch_model.bin", **options)
+            expect(model, folder / name)
         pack(folder, path)
 
 
