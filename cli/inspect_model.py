@@ -1,4 +1,4 @@
-"""`keras-bert inspect`: what a folder holds."""
+"""`keras-bert inspect`: what a checkpoint is and holds."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,8 +6,15 @@ from typing import Annotated
 import typer
 
 
-def inspect(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A saved model, or a Hugging Face folder.")]):
-    """Show a model's sizes, head, labels, parameters and tokenizer; every weight is read on the way.
+def inspect(
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="SOURCE", help="A folder or checkpoint of any kind that `convert` reads."),
+    ],
+):
+    """Show what a model is: its kind, sizes, heads, labels, parameters, tokenizer, and what in its files is left out.
+
+    Every weight is read on the way.
 
     Example: keras-bert inspect minilm
     """
@@ -19,10 +26,12 @@ def inspect(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A sav
     from rich.table import Table
 
     import keras_bert
+    from keras_bert.checkpoint import sources
 
-    bert = keras_bert.load(folder)
+    bert = keras_bert.load(source)
+    found = {"kind": sources.kind_of(source), "heads in the files": ", ".join(sources.heads_in(sources.read(source)))}
     table = Table(show_header=False)
-    for name, value in describe(bert).items():
+    for name, value in (found | describe(bert)).items():
         table.add_row(name, escape(str(value)))
     Console().print(table)
 

@@ -3,6 +3,7 @@
 import typer
 
 from keras_bert_cli import (
+    convert_model,
     doctor,
     export_model,
     inspect_model,
@@ -44,4 +45,5 @@ app.command("export")(export_model.export)
 app.command("pretrain")(pretrain_model.pretrain)
 app.command("tokenize")(tokenize_text.tokenize)
 app.command("inspect")(inspect_model.inspect)
+app.command("convert")(convert_model.convert)
 app.command("doctor")(doctor.doctor)

@@ -155,9 +155,12 @@ def write(bundle, folder, allow_activation_change=False):
     """
     folder, config = Path(folder), bundle.config
     check_fixed(config, "Google's TF1 code", allow_activation_change)
-    arrays = {}
+    arrays, known = {}, every_name("bert", config.num_hidden_layers)
     for weight in bundle.model.weights:
-        name = google_name(stored_name(config, bundle.head, weight.path))
+        name = stored_name(config, bundle.head, weight.path)
+        if name not in known:
+            raise ValueError(f"Google's TF1 code has no place for {weight.path}.")
+        name = google_name(name)
         array = np.asarray(weight.value, "float32")
         # output_weights are (classes, D)
         arrays[name] = array.T if name.endswith("output_weights") else array

@@ -12,7 +12,9 @@ def every_name(family, num_layers):
     """
     family = FAMILIES[family]
     found = {}
-    for table in (family.encoder, *family.heads.values()):
+    # an embedder's dense layers are sentence-transformers' alone
+    heads = [table for head, table in family.heads.items() if head != "sentence_embedder"]
+    for table in (family.encoder, *heads):
         for name in table.values():
             whole = name.endswith((".weight", ".bias"))
             for full in [name] if whole else [f"{name}.weight", f"{name}.bias"]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from keras_bert.checkpoint import google, huggingface, keras_hub, model_garden
 from keras_bert.checkpoint.containers import read_json
+from keras_bert.checkpoint.families import FAMILIES
 
 # in the order in which they are asked
 SOURCES = {"keras_hub": keras_hub, "huggingface": huggingface, "model_garden": model_garden, "google": google}
@@ -40,6 +41,24 @@ def read(source):
         A `huggingface.Folder`.
     """
     return SOURCES[kind_of(source)].read(source)
+
+
+def heads_in(found):
+    """Gives the heads whose weights are all in a file, as keys in `HEADS`; of those with equal weights the first.
+
+    Args:
+        found: a `huggingface.Folder`.
+    """
+    family = FAMILIES[found.config.model_type]
+    names = {huggingface.bare(found.config.model_type, name) for name in found.stored.shapes}
+    heads = [found.head] if found.head in family.heads else []
+    tables = [family.heads[head] for head in heads]
+    for head, table in family.heads.items():
+        whole = all({name, f"{name}.weight"} & names for name in table.values())
+        if whole and table not in tables and "{i}" not in "".join(table.values()):
+            heads.append(head)
+            tables.append(table)
+    return heads
 
 
 def _check_agreement(folder):

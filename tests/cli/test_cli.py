@@ -20,6 +20,7 @@ COMMANDS = {
     "pretrain": "keras-bert pretrain",
     "tokenize": "keras-bert tokenize",
     "inspect": "keras-bert inspect",
+    "convert": "keras-bert convert",
     "doctor": "keras-bert doctor",
 }
 
