@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization.special import checked_special
-from keras_bert.tokenization.strings import Pieces
+from keras_bert.tokenization.tensors import Pieces
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +67,14 @@ def pieces_of(tokenizer, texts, allowed_special):
 
 def encodings(tokenizer, texts, pieces, paired):
     """Frames the pieces of `texts` in [CLS] and [SEP]; the second half of `texts` are the second ones of pairs."""
+    rows = rows_of(texts, pieces)
+    half = len(rows) // 2
+    framed_rows = zip(rows[:half], rows[half:], strict=True) if paired else zip(rows)
+    return [framed(tokenizer, *parts) for parts in framed_rows]
+
+
+def rows_of(texts, pieces):
+    """Per text: lists of ids, offsets and word numbers."""
     splits = pieces.row_splits.tolist()
     text_starts = np.cumsum([0] + [len(text) + 1 for text in _decoded(texts)])
     rows = []
@@ -75,12 +83,11 @@ def encodings(tokenizer, texts, pieces, paired):
         words = pieces.words[start:end]
         offsets = list(zip(starts.tolist(), ends.tolist(), strict=True))
         rows.append((pieces.ids[start:end].tolist(), offsets, (words - words[:1]).tolist()))
-    half = len(rows) // 2
-    framed = zip(rows[:half], rows[half:], strict=True) if paired else zip(rows)
-    return [_framed(tokenizer, *parts) for parts in framed]
+    return rows
 
 
-def _framed(tokenizer, *parts):
+def framed(tokenizer, *parts):
+    """Puts [CLS] and [SEP] round one or two rows of `rows_of`."""
     ids, offsets, words, segment_ids = [tokenizer.cls_id], [(0, 0)], [None], [0]
     for segment, (part_ids, part_offsets, part_words) in enumerate(parts):
         ids += [*part_ids, tokenizer.sep_id]

@@ -4,9 +4,13 @@ Written once for NumPy, keras.ops and TensorFlow: `ops` has arange, take, where,
 max, pad, split.
 """
 
+TRUNCATIONS = ("longest_first", "only_second")
 
-def room(max_length, pairs):
+
+def room(max_length, pairs, truncation="longest_first"):
     """Pieces that fit beside [CLS] and [SEP]; `pairs` is None for single texts."""
+    if truncation not in TRUNCATIONS:
+        raise ValueError(f"`truncation` must be one of {', '.join(TRUNCATIONS)}, got {truncation!r}.")
     special = 2 if pairs is None else 3
     if max_length < special:
         raise ValueError(f"`max_length` must be at least {special}, for [CLS] and [SEP], got {max_length}.")
@@ -22,18 +26,19 @@ def parts_of(ops, pieces, pairs):
     return [(ids, *half) for half in zip(ops.split(starts, 2), ops.split(lengths, 2), strict=True)]
 
 
-def features(ops, parts, max_length, cls_id, sep_id, pad_id, width=None):
+def features(ops, parts, max_length, truncation, cls_id, sep_id, pad_id, width=None):
     """Truncates and packs one or two parts; `width` is by default the length of the longest row."""
     first, second = (*parts, None)[:2]
-    lengths, pair_lengths = truncated(ops, first[2], second and second[2], room(max_length, second))
+    budget = room(max_length, second, truncation)
+    lengths, pair_lengths = truncated(ops, first[2], second and second[2], budget, truncation)
     if width is None:
         width = ops.max(ops.pad(packed_width(lengths, pair_lengths), [[0, 1]]))
     second = second and (*second[:2], pair_lengths)
     return pack(ops, (*first[:2], lengths), second, width, cls_id, sep_id, pad_id)
 
 
-def truncated(ops, lengths, pair_lengths, budget):
-    """Shortens the longer text first, then both alike: what `tokenizers` calls longest-first.
+def truncated(ops, lengths, pair_lengths, budget, truncation="longest_first"):
+    """Shortens the longer text first, then both alike; with "only_second" the first only where it alone is too long.
 
     Args:
         lengths, pair_lengths: (B,) int32 pieces of each text; `pair_lengths` may be None.
@@ -44,6 +49,9 @@ def truncated(ops, lengths, pair_lengths, budget):
     """
     if pair_lengths is None:
         return ops.minimum(lengths, budget), None
+    if truncation == "only_second":
+        lengths = ops.minimum(lengths, budget)
+        return lengths, ops.minimum(pair_lengths, budget - lengths)
     shorter, longer = ops.minimum(lengths, pair_lengths), ops.maximum(lengths, pair_lengths)
     longer = ops.minimum(longer, ops.maximum(shorter, budget - shorter))
     both = shorter + longer > budget

@@ -5,35 +5,16 @@ that are still alive are carried on; wordpiece.py is the same program with fixed
 pieces, then pack (packing.py).
 """
 
-import typing
-
 import tensorflow as tf
 
 from keras_bert.tokenization.characters import ISOLATED, REGULAR
 from keras_bert.tokenization.neighbours import final_sigmas, reordered
 from keras_bert.tokenization.special import special_tokens
-from keras_bert.tokenization.tensors import constants, look_up, spread, symbol_of, where
+from keras_bert.tokenization.tensors import Pieces, constants, look_up, spread, symbol_of, where
 from keras_bert.tokenization.trie import BOUNDARY, MORE, MOVES
 
 LENGTH_BITS = 8  # a match is token id << LENGTH_BITS | length, and no match has more than 200 letters
 LENGTH_MASK = (1 << LENGTH_BITS) - 1
-
-
-class Pieces(typing.NamedTuple):
-    """Word pieces of a batch of texts, end to end.
-
-    Attributes:
-        ids: (P,) int32 token ids.
-        row_splits: (B + 1,) int32; text b has the pieces row_splits[b] up to row_splits[b + 1].
-        starts, ends: (P,) int32 half-open places in the flat code points.
-        words: (P,) int32 number of the piece's word in the batch.
-    """
-
-    ids: tf.Tensor
-    row_splits: tf.Tensor
-    starts: tf.Tensor
-    ends: tf.Tensor
-    words: tf.Tensor
 
 
 @tf.autograph.experimental.do_not_convert

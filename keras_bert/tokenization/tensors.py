@@ -1,7 +1,8 @@
-"""Code points of strings, look-ups, places and sums in TensorFlow, as strings.py and special.py need them."""
+"""Code points of strings, pieces, look-ups, places and sums in TensorFlow, as strings.py and special.py need them."""
 
 import dataclasses
 import types
+import typing
 
 import numpy as np
 import tensorflow as tf
@@ -22,16 +23,37 @@ ARRAY_OPS = types.SimpleNamespace(
 )
 
 
-def code_points_of(texts):
+class Pieces(typing.NamedTuple):
+    """Word pieces of a batch of texts, end to end.
+
+    Attributes:
+        ids: (P,) int32 token ids.
+        row_splits: (B + 1,) int32; text b has the pieces row_splits[b] up to row_splits[b + 1].
+        starts, ends: (P,) int32 half-open places in the flat code points.
+        words: (P,) int32 number of the piece's word in the batch.
+    """
+
+    ids: tf.Tensor
+    row_splits: tf.Tensor
+    starts: tf.Tensor
+    ends: tf.Tensor
+    words: tf.Tensor
+
+
+def code_points_of(texts, pairs=None):
     """Decodes strings (B,) to flat int32 code points, a line end after each text, and int32 row_splits (B + 1,).
 
-    Bytes that are not UTF-8 become U+FFFD, which normalization drops.
+    Bytes that are not UTF-8 become U+FFFD, which normalization drops. Second texts come after all first ones.
 
     Raises:
         ValueError: `texts` has another rank than 1.
     """
     if texts.shape.rank not in (1, None):
         raise ValueError(f"Texts must have shape (B,), got {tuple(texts.shape)}.")
+    if pairs is not None:
+        sizes = "`texts` and `pairs` must have equal lengths."
+        tf.debugging.assert_equal(tf.size(texts), tf.size(pairs), message=sizes)
+        texts = tf.concat([texts, pairs], 0)
     decoded = tf.strings.unicode_decode(tf.strings.join([texts, "\n"]), "UTF-8", errors="replace")
     return decoded.values, tf.cast(decoded.row_splits, tf.int32)
 

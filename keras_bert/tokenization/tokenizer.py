@@ -7,15 +7,16 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization import strings, wordpiece
-from keras_bert.tokenization.characters import MAX_LETTERS, case_classes, characters
+from keras_bert.tokenization.characters import MAX_LETTERS
 from keras_bert.tokenization.decoding import join_tokens, tokens_of
 from keras_bert.tokenization.encoding import checked_texts, encodings, pieces_of
 from keras_bert.tokenization.folder import read_folder, write_folder
 from keras_bert.tokenization.packing import features, parts_of, room
 from keras_bert.tokenization.special import checked_special, special_tables
 from keras_bert.tokenization.tensors import ARRAY_OPS, code_points_of
-from keras_bert.tokenization.trie import build_tables
-from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, ids_of, read_vocab
+from keras_bert.tokenization.trie import vocabulary_tables
+from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, ids_of, read_vocab, required_id
+from keras_bert.tokenization.windows import graph_windows, text_windows
 
 SETTINGS = ("lowercase", "strip_accents", "tokenize_chinese_chars", "clean_text", "rules", "added_tokens")
 
@@ -70,11 +71,7 @@ class Tokenizer:
 
     @classmethod
     def from_folder(cls, folder):
-        """Reads vocab.txt or tokenizer.json, with the settings of tokenizer_config.json or tokenizer.json.
-
-        Raises:
-            ValueError: there is no vocabulary, or the files describe another kind of tokenizer.
-        """
+        """Reads vocab.txt or tokenizer.json, with the settings of tokenizer_config.json or tokenizer.json."""
         return cls(**read_folder(folder))
 
     def save(self, folder):
@@ -87,31 +84,26 @@ class Tokenizer:
 
     @property
     def mask_id(self):
-        """Id of [MASK].
-
-        Raises:
-            ValueError: the vocabulary has none.
-        """
-        if "[MASK]" not in self.token_ids:
-            raise ValueError(f"The vocabulary must hold [MASK] for this, got {self.vocab_size} tokens without it.")
-        return self.token_ids["[MASK]"]
+        """Id of [MASK]; a ValueError where the vocabulary has none."""
+        return required_id("[MASK]", self.token_ids)
 
     # Python: lists of str or bytes
 
-    def __call__(self, texts, pairs=None, max_length=512, allowed_special=()):
+    def __call__(self, texts, pairs=None, max_length=512, allowed_special=(), truncation="longest_first"):
         """Makes model inputs of a batch.
 
         Args:
             texts, pairs: lists of str (or UTF-8 bytes) of one length; `pairs` may be None.
-            max_length: most tokens of a row, special ones included; longer ones are cut, longest-first.
+            max_length: most tokens of a row, special ones included; longer ones are cut.
             allowed_special: tokens that count as such when written in a text; by default none does.
+            truncation: "longest_first" or "only_second".
 
         Returns:
             {"token_ids", "segment_ids", "padding_mask"}, NumPy int32 (B, T), T as long as the longest row.
         """
-        room(max_length, pairs)  # refused before any work
+        room(max_length, pairs, truncation)  # refused before any work
         pieces = pieces_of(self, checked_texts(texts, pairs), allowed_special)
-        packed = features(np, parts_of(np, pieces, pairs), max_length, *self._frame)
+        packed = features(np, parts_of(np, pieces, pairs), max_length, truncation, *self._frame)
         return {name: array.astype("int32") for name, array in packed.items()}
 
     def encode(self, text, pair=None, allowed_special=()):
@@ -122,6 +114,19 @@ class Tokenizer:
         """Tokenizes many texts or pairs, untruncated, to a list of `Encoding`."""
         everything = checked_texts(texts, pairs)
         return encodings(self, everything, pieces_of(self, everything, allowed_special), pairs is not None)
+
+    def windows(self, text, pair=None, max_length=512, stride=128, allowed_special=()):
+        """Cuts a long text, or the second of a pair, into overlapping windows that together hold every token.
+
+        Args:
+            max_length: most tokens of a window, special ones included.
+            stride: tokens that a window has in common with the one before.
+
+        Returns:
+            list of `Encoding`; offsets and word numbers are those of the whole text.
+        """
+        texts = checked_texts([text], None if pair is None else [pair])
+        return text_windows(self, texts, pieces_of(self, texts, allowed_special), max_length, stride)
 
     def decode(self, ids, skip_special_tokens=True):
         """Text of token ids, without blanks between Chinese characters and before closing punctuation.
@@ -134,19 +139,27 @@ class Tokenizer:
 
     # TensorFlow: tensors of strings
 
-    def strings_to_features(self, texts, pairs=None, max_length=512, allowed_special=()):
+    def strings_to_features(self, texts, pairs=None, max_length=512, allowed_special=(), truncation="longest_first"):
         """Makes model inputs of string tensors (B,), with core TensorFlow operations only.
 
         Arguments and result are those of calling the tokenizer, as tensors.
         """
-        room(max_length, pairs)
+        room(max_length, pairs, truncation)
         with tf.device("CPU:0"):
-            if pairs is not None:
-                sizes = "`texts` and `pairs` must have equal lengths."
-                tf.debugging.assert_equal(tf.size(texts), tf.size(pairs), message=sizes)
-                texts = tf.concat([texts, pairs], 0)
-            pieces = self.graph_pieces(*code_points_of(texts), allowed_special)
-            return features(ARRAY_OPS, parts_of(ARRAY_OPS, pieces, pairs), max_length, *self._frame)
+            pieces = self.graph_pieces(*code_points_of(texts, pairs), allowed_special)
+            return features(ARRAY_OPS, parts_of(ARRAY_OPS, pieces, pairs), max_length, truncation, *self._frame)
+
+    def strings_to_windows(self, texts, pairs=None, max_length=512, stride=128, allowed_special=()):
+        """Makes model inputs of the windows of string tensors (B,), of their second texts where there are pairs.
+
+        Returns:
+            what `strings_to_features` gives, for W windows; "text_index" (W,) int32, the text of each; "offset_starts"
+            and "offset_ends" (W, T) int32 in code points of the token's text, 0 at special tokens and padding.
+        """
+        with tf.device("CPU:0"):
+            code_points, row_splits = code_points_of(texts, pairs)
+            pieces = self.graph_pieces(code_points, row_splits, allowed_special)
+            return graph_windows(pieces, row_splits, pairs, max_length, stride, self._frame)
 
     def strings_to_ragged(self, texts, allowed_special=()):
         """Token ids of string tensors (B,) without [CLS] and [SEP]: int32 RaggedTensor (B, None)."""
@@ -155,29 +168,28 @@ class Tokenizer:
 
     # Arrays of fixed shapes: TFLite, ONNX, any backend
 
-    def code_points_to_features(self, code_points, code_points_pair=None, length=128, allowed_special=()):
+    def code_points_to_features(
+        self, code_points, code_points_pair=None, length=128, allowed_special=(), truncation="longest_first"
+    ):
         """Makes model inputs of Unicode code points, with keras.ops only; all that TFLite needs are its builtins.
 
         Args:
             code_points, code_points_pair: (B, C) int32, padded with 0.
-            length: T, tokens of every row; longer ones are cut, longest-first.
+            length: T, tokens of every row; longer ones are cut.
 
         Returns:
             {"token_ids", "segment_ids", "padding_mask"} (B, length) int32.
         """
-        room(length, code_points_pair)
+        room(length, code_points_pair, truncation)
         points = [x for x in (code_points, code_points_pair) if x is not None]
         parts = wordpiece.parts_of(points, self._tables, self.unk_id, length, special_tables(self, allowed_special))
-        return features(keras.ops, parts, length, *self._frame, width=length)
+        return features(keras.ops, parts, length, truncation, *self._frame, width=length)
 
     # How it is done
 
     @functools.cached_property
     def _tables(self):
-        strip_accents = self.lowercase if self.strip_accents is None else self.strip_accents
-        settings = self.lowercase, strip_accents, self.tokenize_chinese_chars, self.rules, self.clean_text
-        case = case_classes(self.rules) if self.lowercase else None
-        return build_tables(self.vocab, *characters(*settings), case, MAX_LETTERS[self.rules])
+        return vocabulary_tables(self)
 
     def graph_pieces(self, code_points, row_splits, allowed_special=()):
         """The `strings.Pieces` of flat code points with a line end after each text."""

@@ -8,7 +8,16 @@ import dataclasses
 
 import numpy as np
 
-from keras_bert.tokenization.characters import CLEANED, ISOLATED, NUM_CODE_POINTS, REGULAR, folded
+from keras_bert.tokenization.characters import (
+    CLEANED,
+    ISOLATED,
+    MAX_LETTERS,
+    NUM_CODE_POINTS,
+    REGULAR,
+    case_classes,
+    characters,
+    folded,
+)
 
 BOUNDARY, UNKNOWN = 0, 1  # symbols: no letter here; a letter that is in no token
 KIND_BITS = 4  # an entry is symbol << KIND_BITS | kind, and these flags:
@@ -45,6 +54,16 @@ class Tables:
     continuation_base: int
     longest: int
     max_letters: int
+
+
+def vocabulary_tables(tokenizer):
+    """Builds the tables of a tokenizer's vocabulary under its settings."""
+    lowercase, strip_accents = tokenizer.lowercase, tokenizer.strip_accents
+    strip_accents = lowercase if strip_accents is None else strip_accents
+    settings = tokenizer.tokenize_chinese_chars, tokenizer.rules, tokenizer.clean_text
+    case = case_classes(tokenizer.rules) if lowercase else None
+    tables = characters(lowercase, strip_accents, *settings)
+    return build_tables(tokenizer.vocab, *tables, case, MAX_LETTERS[tokenizer.rules])
 
 
 def build_tables(vocab, becomes, kinds, ranks, case=None, max_letters=100):

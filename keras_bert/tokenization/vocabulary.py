@@ -57,3 +57,10 @@ def ids_of(vocab):
             f"without {', '.join(missing)}."
         )
     return ids
+
+
+def required_id(token, token_ids):
+    """Id of a token that not every vocabulary has."""
+    if token not in token_ids:
+        raise ValueError(f"The vocabulary must hold {token} for this, got {len(token_ids)} tokens without it.")
+    return token_ids[token]
