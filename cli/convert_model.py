@@ -42,7 +42,7 @@ def convert(
     typer.echo(f"Largest difference on probe inputs: {report['largest_difference']:.1e}.")
     if report["activation"]["from"] != report["activation"]["to"]:
         typer.echo(f"The activation changed from {report['activation']['from']} to {report['activation']['to']}.")
-    for name in ("unused", "ignored"):
-        if report[name]:
-            typer.echo(f"Left out ({name}): {', '.join(report[name])}.")
+    for name, said in (("kept", "Kept beside it"), ("unused", "Left out (unused)"), ("ignored", "Left out (ignored)")):
+        if report.get(name):
+            typer.echo(f"{said}: {', '.join(report[name])}.")
     typer.echo(f"Written to {target}.")

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from safetensors.numpy import load_file, save_file
 
 from keras_bert import bundle as bundles
-from keras_bert.checkpoint import google, keras_hub, sources
+from keras_bert.checkpoint import google, huggingface, keras_hub, sources
+from keras_bert.checkpoint.families import FAMILIES
 from keras_bert.config import did_you_mean
 from keras_bert.encoder import config_of
 from keras_bert.files import replace_file, replace_folder
@@ -17,11 +19,28 @@ ALLOWED = 1e-5  # largest difference of any output; the same arrays in the same 
 REPORT = "conversion.json"
 
 
-def _write_huggingface(bundle, path, allow_activation_change):
+def _write_huggingface(bundle, path, allow_activation_change, others):
     bundles.save(bundle, path)
+    if not others:
+        return
+    family, file = FAMILIES[bundle.config.model_type], path / "model.safetensors"
+    prefix = "" if family.architectures[bundle.head] == "Model" else family.prefix
+    encoder = tuple(name.split("{i}")[0] for name in family.encoder.values())
+    arrays = load_file(file)
+    for name, array in others.items():
+        arrays[f"{prefix}{name}" if name.startswith(encoder) else name] = np.ascontiguousarray(array)
+    save_file(arrays, file, metadata={"format": "pt"})
 
 
-def _write_keras(bundle, path, allow_activation_change):
+def _write_google(bundle, path, allow_activation_change, others):
+    google.write(bundle, path, allow_activation_change, others)
+
+
+def _write_keras_hub(bundle, path, allow_activation_change, others):
+    keras_hub.write(bundle, path, allow_activation_change)
+
+
+def _write_keras(bundle, path, allow_activation_change, others):
     named = path.with_suffix(".keras")  # Keras insists on it
     bundle.model.save(named)
     os.replace(named, path)
@@ -29,10 +48,11 @@ def _write_keras(bundle, path, allow_activation_change):
 
 TARGETS = {
     "huggingface": _write_huggingface,
-    "google": google.write,
-    "keras_hub": keras_hub.write,
+    "google": _write_google,
+    "keras_hub": _write_keras_hub,
     "keras": _write_keras,
 }
+KEEPING = ("huggingface", "google")  # these have names for the weights of more than one head
 
 
 def convert(source, target, to="huggingface", head=None, allow_activation_change=False):
@@ -42,7 +62,8 @@ def convert(source, target, to="huggingface", head=None, allow_activation_change
         source: what `keras_bert.load` takes.
         target: a folder, replaced whole if it holds a model; for `to="keras"` a file that ends in .keras.
         to: key in `TARGETS`.
-        head: key in `HEADS`, or "encoder", as in `load`.
+        head: key in `HEADS`, or "encoder", as in `load`; what it does not need is then left out. Without it, weights of
+            other heads are kept too, where the target has names for them.
         allow_activation_change: whether exact gelu may become the tanh form where the target has only that.
 
     Returns:
@@ -57,10 +78,13 @@ def convert(source, target, to="huggingface", head=None, allow_activation_change
     _check_target(source, target, to)
     kind = sources.kind_of(source)
     bundle = bundles.load(source, head=head)
+    others = _others(source, bundle) if head is None and to in KEEPING else {}
     with (replace_file if to == "keras" else replace_folder)(target) as temporary:
-        TARGETS[to](bundle, temporary, allow_activation_change)
+        TARGETS[to](bundle, temporary, allow_activation_change, others)
         model = _read_back(temporary, bundle, to)
         report = {"source": str(source), "kind": kind, "to": to} | _compared(bundle, model)
+        if others:
+            _add_others(report, others, _others(temporary, bundle))
         difference, changed = report["largest_difference"], report["activation"]["from"] != report["activation"]["to"]
         if not difference <= ALLOWED and not (changed and allow_activation_change):
             raise ValueError(
@@ -106,6 +130,19 @@ def _read_back(path, bundle, to):
         finally:
             os.replace(named, path)
     return bundles.load(path, head=bundle.head or "encoder").model
+
+
+def _others(source, bundle):
+    """Weights in the source that the bundle's head does not need: Hugging Face's name -> array."""
+    found = sources.read(source)
+    names = {huggingface.bare(bundle.config.model_type, name): name for name in found.stored.shapes}
+    return {name: found.stored.read(names[name]) for name in bundle.report.unused}
+
+
+def _add_others(report, others, again):
+    report["arrays"] += len(others)
+    report["arrays_bit_equal"] += sum(np.array_equal(array, again[name]) for name, array in others.items())
+    report["kept"] = report.pop("unused")
 
 
 def _compared(bundle, model):

@@ -144,10 +144,11 @@ def google_name(name):
     return f"{layer}/{'kernel' if part == 'weight' else 'bias'}"
 
 
-def write(bundle, folder, allow_activation_change=False):
+def write(bundle, folder, allow_activation_change=False, others=None):
     """Writes the bundle as Google's checkpoint into an existing folder.
 
     Args:
+        others: further weights, under Hugging Face's names, such as those of a second head.
         allow_activation_change: whether a model with exact gelu may become one with tanh gelu.
 
     Raises:
@@ -160,10 +161,11 @@ def write(bundle, folder, allow_activation_change=False):
         name = stored_name(config, bundle.head, weight.path)
         if name not in known:
             raise ValueError(f"Google's TF1 code has no place for {weight.path}.")
-        name = google_name(name)
         array = np.asarray(weight.value, "float32")
-        # output_weights are (classes, D)
-        arrays[name] = array.T if name.endswith("output_weights") else array
+        arrays[google_name(name)] = array.T if name in _OWN and array.ndim == 2 else array  # theirs are (classes, D)
+    for name, array in (others or {}).items():
+        name = google_name(name)
+        arrays[name] = array.T if name.endswith("/kernel") else array
     tensorflow_files.write(folder / "bert_model.ckpt", arrays)
     with written_json(folder / "bert_config.json") as values:
         for field in FIELDS:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from keras_bert.checkpoint import google, huggingface, keras_hub, model_garden
+from keras_bert.checkpoint import google, hub, huggingface, keras_hub, model_garden
 from keras_bert.checkpoint.containers import read_json
 from keras_bert.checkpoint.families import FAMILIES
 
@@ -14,11 +14,12 @@ def kind_of(source):
     """Gives the key in `SOURCES` of what `source` is.
 
     Args:
-        source: a folder, a checkpoint's prefix, or a live KerasHub model.
+        source: a folder, a checkpoint's prefix, an id of the Hugging Face hub, or a live KerasHub model.
 
     Raises:
         ValueError: it is none of them, or two files in it contradict each other.
     """
+    source = hub.located(source)
     for kind, module in SOURCES.items():
         if module.recognizes(source):
             if isinstance(source, str | Path):
@@ -40,6 +41,7 @@ def read(source):
     Returns:
         A `huggingface.Folder`.
     """
+    source = hub.located(source)
     return SOURCES[kind_of(source)].read(source)
 
 

@@ -12,7 +12,7 @@ import keras_bert
 from keras_bert.checkpoint.convert import TARGETS, convert
 from keras_bert_cli.main import app
 from tests.checkpoint.golden import unpack
-from tests.models import tiny_bundle
+from tests.models import randomize, tiny_bundle, tiny_config
 
 FOLDERS = {
     "google": ("google.zip", "pretraining", "pretraining_model"),
@@ -97,6 +97,24 @@ def test_the_encoder_alone(run, sources, tmp_path):
     assert keras_bert.load(tmp_path / "out").head is None
 
 
+def test_what_no_head_needs_is_kept(run, sources, tmp_path):
+    bundle = keras_bert.create(tiny_config(hidden_act="gelu_new"), None, "pretraining_model")
+    randomize(bundle.model)
+    keras_bert.save(bundle, tmp_path / "first")
+    file = tmp_path / "first" / "config.json"
+    file.write_text(file.read_text().replace("pretraining_model", "masked_language_model"))
+    said = run("convert", tmp_path / "first", tmp_path / "google", "--to", "google")
+    assert (
+        "Kept beside it: cls.seq_relationship.bias, cls.seq_relationship.weight, pooler.dense.bias, pooler.de" in said
+    )
+    run("convert", tmp_path / "google", tmp_path / "last")
+    first, last = (load_file(tmp_path / name / "model.safetensors") for name in ("first", "last"))
+    assert first.keys() == last.keys()
+    assert all(np.array_equal(first[name], last[name]) for name in first)
+    report = json.loads((tmp_path / "last" / "conversion.json").read_text())
+    assert report["arrays_bit_equal"] == report["arrays"] == len(first)
+
+
 @pytest.mark.slow
 def test_to_keras_hub(run, sources, tmp_path):
     pytest.importorskip("keras_hub", reason="needs keras_hub (the extra keras-nlp), which is not installed")
@@ -135,7 +153,7 @@ def test_faults_are_one_line(run, sources, tmp_path):
     ],
 )
 def test_a_target_that_differs_is_not_written(change, sentence, sources, tmp_path, monkeypatch):
-    def broken(bundle, path, allow_activation_change):
+    def broken(bundle, path, allow_activation_change, others):
         weight = bundle.model.weights[-1]
         before = np.asarray(weight.value)
         weight.assign(before + change)
