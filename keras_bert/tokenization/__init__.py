@@ -1,8 +1,18 @@
-"""WordPiece: vocabulary, character tables, the array programs and `Tokenizer`."""
+"""WordPiece as array programs, `Tokenizer`; RoBERTa's and ALBERT's tokenizers on the host, `HostTokenizer`."""
 
 from keras_bert.tokenization.encoding import Encoding
+from keras_bert.tokenization.host import HostTokenizer
+from keras_bert.tokenization.loading import load_tokenizer
 from keras_bert.tokenization.preprocessor import TextPreprocessor
 from keras_bert.tokenization.tokenizer import Tokenizer
 from keras_bert.tokenization.vocabulary import read_vocab, write_vocab
 
-__all__ = ["Encoding", "TextPreprocessor", "Tokenizer", "read_vocab", "write_vocab"]
+__all__ = [
+    "Encoding",
+    "HostTokenizer",
+    "TextPreprocessor",
+    "Tokenizer",
+    "load_tokenizer",
+    "read_vocab",
+    "write_vocab",
+]

@@ -40,7 +40,7 @@ def read_folder(folder):
         ValueError: there is no vocabulary, or it is broken.
     """
     folder = Path(folder)
-    config, described = (_read_json(folder / name) for name in ("tokenizer_config.json", "tokenizer.json"))
+    config, described = (read_json(folder / name) for name in ("tokenizer_config.json", "tokenizer.json"))
     _check_config(config)
     _check_description(described, config.get(SETTINGS["rules"], "huggingface"))
     model, normalizer = described.get("model") or {}, described.get("normalizer") or {}
@@ -131,7 +131,8 @@ def _with_added(vocab, ids, config, described):
     return tuple(vocab), tuple(added)
 
 
-def _read_json(path):
+def read_json(path):
+    """The object in a JSON file; empty where there is no file."""
     if not path.is_file():
         return {}
     try:
