@@ -1,4 +1,4 @@
-"""Google's TF1 checkpoints of BERT, in and out: `bert_model.ckpt`, `bert_config.json`, `vocab.txt`; by TensorFlow."""
+"""Google's TF1 checkpoints of BERT and ALBERT, in and out: `bert_model.ckpt`, `bert_config.json`; by TensorFlow."""
 
 import dataclasses
 import re
@@ -8,19 +8,34 @@ import numpy as np
 
 from keras_bert.checkpoint import tensorflow_files
 from keras_bert.checkpoint.containers import read_json, written_json
+from keras_bert.checkpoint.families import FAMILIES
 from keras_bert.checkpoint.huggingface import Folder, foreign_config, read_labels, stored_name
 from keras_bert.checkpoint.names import every_name, head_of, renamed, turned
 from keras_bert.tokenization.tokenizer import Tokenizer
 
 EPS = 1e-12  # fixed in Google's code
-_OWN = {
-    "cls.predictions.bias": "cls/predictions/output_bias",
-    "cls.seq_relationship.weight": "cls/seq_relationship/output_weights",
-    "cls.seq_relationship.bias": "cls/seq_relationship/output_bias",
-    "classifier.weight": "output_weights",
-    "classifier.bias": "output_bias",
-    "qa_outputs.weight": "cls/squad/output_weights",
-    "qa_outputs.bias": "cls/squad/output_bias",
+# Hugging Face's layer -> the scope of Google's `output_weights` and `output_bias`
+_OUTPUTS = {
+    "cls.seq_relationship": "cls/seq_relationship/",
+    "sop_classifier.classifier": "cls/seq_relationship/",
+    "classifier": "",
+    "qa_outputs": "cls/squad/",
+}
+_MASKED_BIAS = ("cls.predictions.bias", "predictions.bias")
+_LAYER, _GROUP = "encoder.albert_layer_groups.0.albert_layers.0", "bert/encoder/transformer/group_0/inner_group_0"
+# layers that do not just have other separators
+_ALBERT = {
+    f"{_LAYER}.attention.query": f"{_GROUP}/attention_1/self/query",
+    f"{_LAYER}.attention.key": f"{_GROUP}/attention_1/self/key",
+    f"{_LAYER}.attention.value": f"{_GROUP}/attention_1/self/value",
+    f"{_LAYER}.attention.dense": f"{_GROUP}/attention_1/output/dense",
+    f"{_LAYER}.attention.LayerNorm": f"{_GROUP}/LayerNorm",
+    f"{_LAYER}.ffn": f"{_GROUP}/ffn_1/intermediate/dense",
+    f"{_LAYER}.ffn_output": f"{_GROUP}/ffn_1/intermediate/output/dense",
+    f"{_LAYER}.full_layer_layer_norm": f"{_GROUP}/LayerNorm_1",
+    "pooler": "bert/pooler/dense",
+    "predictions.dense": "cls/predictions/transform/dense",
+    "predictions.LayerNorm": "cls/predictions/transform/LayerNorm",
 }
 FIELDS = (
     "attention_probs_dropout_prob",
@@ -36,7 +51,7 @@ FIELDS = (
     "vocab_size",
 )
 # keys that only other architectures have
-_OTHERS = {"num_hidden_groups": "ALBERT", "embedding_size": "ELECTRA", "use_bottleneck": "MobileBERT"}
+_OTHERS = {"use_bottleneck": "MobileBERT", "embedding_size": "ELECTRA"}
 
 
 def recognizes(path):
@@ -59,16 +74,17 @@ def read(path):
     folder = prefix.parent.parent if prefix.parent.name == "variables" else prefix.parent
     values, source = read_config(folder)
     config, unknown = foreign_config(google_values(values, source), False, source)
-    known = {google_name(name).removeprefix("bert/"): name for name in every_name("bert", config.num_hidden_layers)}
+    family = config.model_type
+    known = {google_name(name).removeprefix("bert/"): name for name in every_name(family, config.num_hidden_layers)}
     found = {}
     for name, (_, shape, array) in variables.items():
         theirs = re.sub(r"(?<=/)layer_normalization(_\d+)?(?=/)", "LayerNorm", name)
         theirs = theirs.removeprefix("module/").removeprefix("bert/")
         ours = known.get(theirs, name)
         found[ours] = turned(shape, array) if ours != name and theirs.endswith("/kernel") else (shape, array)
-    config = dataclasses.replace(config, pooler="pooler.dense.weight" in found)
+    config = dataclasses.replace(config, pooler=f"{FAMILIES[family].encoder['pooler']}.weight" in found)
     ours = values.get("keras_bert", {})
-    head = ours["head"] if "head" in ours else head_of(found)
+    head = ours["head"] if "head" in ours else head_of(family, found)
     if head == "sequence_classifier" and found["classifier.weight"][0][0] == 1:
         head = "sequence_regressor"
     return Folder(
@@ -102,16 +118,17 @@ def google_values(values, source):
     """Google's config with Hugging Face's meanings: the "gelu" of Google's code is the tanh form.
 
     Raises:
-        ValueError: it describes another architecture than BERT.
+        ValueError: it describes another architecture than BERT or ALBERT.
     """
-    for key, family in _OTHERS.items():
+    family = "albert" if "num_hidden_groups" in values else "bert"
+    for key, name in _OTHERS.items() if family == "bert" else ():
         if key in values:
             raise ValueError(
-                f"{source} describes {family} (it has `{key}`), and of Google's checkpoints only BERT is read. "
+                f"{source} describes {name} (it has `{key}`); of Google's checkpoints BERT and ALBERT are read. "
                 "Convert it to a Hugging Face folder first."
             )
     activation = values.get("hidden_act", "gelu")
-    return {**values, "hidden_act": "gelu_new" if activation == "gelu" else activation}
+    return {**values, "model_type": family, "hidden_act": "gelu_new" if activation == "gelu" else activation}
 
 
 def read_tokenizer(folder):
@@ -119,7 +136,10 @@ def read_tokenizer(folder):
     folder = Path(folder)
     if (folder / "tokenizer_config.json").is_file() or (folder / "tokenizer.json").is_file():
         return Tokenizer.from_folder(folder)
-    return from_vocab(folder / "vocab.txt") if (folder / "vocab.txt").is_file() else None
+    for file in (folder / "vocab.txt", folder / "assets" / "vocab.txt"):
+        if file.is_file():
+            return from_vocab(file)
+    return None
 
 
 def from_vocab(file):
@@ -132,14 +152,19 @@ def from_vocab(file):
 
 def google_name(name):
     """Gives Google's name of a weight that Hugging Face calls `name`, without its prefix."""
-    if name in _OWN:
-        return _OWN[name]
+    if name in _MASKED_BIAS:
+        return "cls/predictions/output_bias"
     layer, _, part = name.rpartition(".")
-    layer = re.sub(r"layer\.(\d+)", r"layer_\1", layer).replace(".", "/")
-    layer = layer if layer.startswith("cls/") else f"bert/{layer}"
+    if layer in _OUTPUTS:
+        return f"{_OUTPUTS[layer]}output_{'weights' if part == 'weight' else 'bias'}"
+    if layer in _ALBERT:
+        layer = _ALBERT[layer]
+    else:
+        layer = re.sub(r"layer\.(\d+)", r"layer_\1", layer).replace(".", "/")
+        layer = layer if layer.startswith("cls/") else f"bert/{layer}"
     if layer.endswith("_embeddings"):
         return layer
-    if layer.endswith("/LayerNorm"):
+    if layer.endswith(("/LayerNorm", "/LayerNorm_1")):
         return f"{layer}/{'gamma' if part == 'weight' else 'beta'}"
     return f"{layer}/{'kernel' if part == 'weight' else 'bias'}"
 
@@ -155,21 +180,23 @@ def write(bundle, folder, allow_activation_change=False, others=None):
         ValueError: Google's code has no such model.
     """
     folder, config = Path(folder), bundle.config
-    check_fixed(config, "Google's TF1 code", allow_activation_change)
-    arrays, known = {}, every_name("bert", config.num_hidden_layers)
+    check_fixed(config, "Google's TF1 code", allow_activation_change, ("bert", "albert"))
+    arrays, known = {}, every_name(config.model_type, config.num_hidden_layers)
     for weight in bundle.model.weights:
         name = stored_name(config, bundle.head, weight.path)
         if name not in known:
             raise ValueError(f"Google's TF1 code has no place for {weight.path}.")
         array = np.asarray(weight.value, "float32")
-        arrays[google_name(name)] = array.T if name in _OWN and array.ndim == 2 else array  # theirs are (classes, D)
+        arrays[google_name(name)] = array.T if name.rpartition(".")[0] in _OUTPUTS else array  # (classes, D)
     for name, array in (others or {}).items():
         name = google_name(name)
         arrays[name] = array.T if name.endswith("/kernel") else array
     tensorflow_files.write(folder / "bert_model.ckpt", arrays)
-    with written_json(folder / "bert_config.json") as values:
+    with written_json(folder / f"{config.model_type}_config.json") as values:
         for field in FIELDS:
             values[field] = getattr(config, field)
+        if config.model_type == "albert":
+            values.update({"embedding_size": config.embedding_width, "num_hidden_groups": 1, "inner_group_num": 1})
         values["hidden_act"] = "relu" if config.hidden_act == "relu" else "gelu"
         if config.pad_token_id:
             values["pad_token_id"] = config.pad_token_id
@@ -180,14 +207,14 @@ def write(bundle, folder, allow_activation_change=False, others=None):
         bundle.tokenizer.save(folder)
 
 
-def check_fixed(config, code, allow_activation_change):
+def check_fixed(config, code, allow_activation_change, families=("bert",)):
     """Refuses what Google's code, and code that follows it, has no setting for.
 
     Raises:
         ValueError: the model is of another family, has exact gelu (unless that may change) or another epsilon.
     """
-    if config.model_type != "bert":
-        raise ValueError(f"{code} has no {config.model_type}; only BERT can be written for it.")
+    if config.model_type not in families:
+        raise ValueError(f"{code} has no {config.model_type}; it has {' and '.join(families)}.")
     if config.hidden_act == "gelu" and not allow_activation_change:
         raise ValueError(
             f"{code} computes the tanh form of gelu and this model has the exact one, so its outputs would change. "

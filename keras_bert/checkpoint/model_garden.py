@@ -69,7 +69,7 @@ def read(path):
     source = folder / "bert_config.json"
     config, unknown = foreign_config(google.google_values(values, source), False, source)
     config = dataclasses.replace(config, pooler="pooler.dense.weight" in found)
-    head = head_of(found)
+    head = head_of("bert", found)
     if head == "sequence_classifier" and any(name.startswith(SPANS) for name in variables):
         head = "token_classifier"
     return Folder(

@@ -40,18 +40,19 @@ def turned(shape, read):
     return tuple(shape)[::-1], lambda: read().T
 
 
-def head_of(names):
-    """Tells which head was trained, by the names in the file: the key in `HEADS`, or None; for BERT."""
-    for head, needed in _SIGNS.items():
-        if set(needed) <= set(names):
+def head_of(family, names):
+    """Tells which head was trained, by the names in the file: the key in `HEADS`, or None.
+
+    Args:
+        family: key in `FAMILIES`.
+        names: Hugging Face's names, without the prefix.
+    """
+    heads = FAMILIES[family].heads
+    masked = heads["masked_language_model"]["mlm_bias/bias"] in names
+    pairs = f"{heads['next_sentence']['nsp']}.weight" in names
+    if masked or pairs:
+        return "pretraining_model" if masked and pairs else "masked_language_model" if masked else "next_sentence"
+    for head in ("span_extractor", "sequence_classifier"):
+        if f"{heads[head]['logits']}.weight" in names:
             return head
     return None
-
-
-_SIGNS = {
-    "pretraining_model": ("cls.predictions.bias", "cls.seq_relationship.weight"),
-    "masked_language_model": ("cls.predictions.bias",),
-    "next_sentence": ("cls.seq_relationship.weight",),
-    "span_extractor": ("qa_outputs.weight",),
-    "sequence_classifier": ("classifier.weight",),
-}

@@ -78,6 +78,20 @@ def test_classifier_of_google(genuine):
     assert largest(outputs(bundle, features)["logits"], theirs["logits"]) <= TOLERANCE
 
 
+def test_albert_of_google(genuine):
+    bundle = keras_bert.load(genuine / "albert")
+    assert (bundle.head, bundle.config.model_type, bundle.report.unused) == ("pretraining_model", "albert", [])
+    assert (bundle.config.embedding_size, bundle.config.shared_layers, bundle.config.hidden_act) == (
+        8,
+        True,
+        "gelu_new",
+    )
+    features, theirs = expected(genuine / "albert")
+    ours = outputs(bundle, features)
+    for name in ("mlm_logits", "nsp_logits"):
+        assert largest(ours[name], theirs[name]) <= TOLERANCE
+
+
 def test_case_is_told_by_the_vocabulary(genuine, tmp_path):
     assert keras_bert.load(genuine / "classifier").tokenizer.lowercase is False
     copy = shutil.copytree(genuine / "classifier", tmp_path / "model")
@@ -141,24 +155,31 @@ def test_names_of_hugging_face(style, genuine, tmp_path):
     assert all(largest(ours[name], theirs[name]) == 0 for name in theirs)
 
 
-@pytest.mark.parametrize("name", ["pretraining", "classifier"])
+@pytest.mark.parametrize("name", ["pretraining", "classifier", "albert"])
 def test_google_ours_google(name, genuine, tmp_path):
     bundle = keras_bert.load(genuine / name)
     again = write(bundle, tmp_path / "again")
     assert_equal(arrays_of(again), arrays_of(genuine / name))
-    ours, theirs = (json.loads((folder / "bert_config.json").read_text()) for folder in (again, genuine / name))
-    assert {key: ours[key] for key in theirs} == theirs
+    file = "albert_config.json" if name == "albert" else "bert_config.json"
+    ours, theirs = (json.loads((folder / file).read_text()) for folder in (again, genuine / name))
+    assert {key: ours[key] for key in theirs if key in ours} == {key: theirs[key] for key in theirs if key in ours}
+    assert theirs.keys() - ours.keys() <= {"down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks"}
     assert (again / "vocab.txt").read_bytes() == (genuine / name / "vocab.txt").read_bytes()
 
 
 HEADS = [None, *(head for head in keras_bert.HEADS if head != "replaced_token_detector")]
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_hugging_face_ours_google_ours_hugging_face(head, tmp_path):
+ALBERT = {"model_type": "albert", "embedding_size": 8, "shared_layers": True, "num_hidden_layers": 3}
+
+
+@pytest.mark.parametrize(
+    ("family", "head"), [*(({}, head) for head in HEADS), (ALBERT, "pretraining_model"), (ALBERT, "token_classifier")]
+)
+def test_hugging_face_ours_google_ours_hugging_face(family, head, tmp_path):
     labels = ["no", "yes"] if head is not None and keras_bert.HEADS[head].labelled else None
     tokenizer = tiny_bundle(None).tokenizer
-    bundle = keras_bert.create(tiny_config(hidden_act="gelu_pytorch_tanh"), tokenizer, head, labels)
+    bundle = keras_bert.create(tiny_config(hidden_act="gelu_pytorch_tanh", **family), tokenizer, head, labels)
     randomize(bundle.model)
     keras_bert.save(bundle, tmp_path / "first")
     first = keras_bert.load(tmp_path / "first")
@@ -185,7 +206,7 @@ def test_exact_gelu_is_refused(tmp_path):
     ("changes", "sentence"),
     [
         ({"layer_norm_eps": 1e-5}, "Google's TF1 code has a `layer_norm_eps` of 1e-12, this model has 1e-05."),
-        ({"model_type": "electra"}, "Google's TF1 code has no electra; only BERT can be written for it."),
+        ({"model_type": "electra"}, "Google's TF1 code has no electra; it has bert and albert."),
     ],
 )
 def test_what_google_has_not(changes, sentence, tmp_path):
@@ -254,10 +275,10 @@ def test_another_name_of_the_config(genuine, copied):
 
 
 def test_another_architecture(copied):
-    edit_config(copied, num_hidden_groups=1)
+    edit_config(copied, embedding_size=8)
     assert refused(copied) == (
-        "FOLDER/bert_config.json describes ALBERT (it has `num_hidden_groups`), and of Google's checkpoints only BERT "
-        "is read. Convert it to a Hugging Face folder first."
+        "FOLDER/bert_config.json describes ELECTRA (it has `embedding_size`); of Google's checkpoints BERT and ALBERT "
+        "are read. Convert it to a Hugging Face folder first."
     )
 
 

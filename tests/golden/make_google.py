@@ -1,11 +1,12 @@
-"""Writes google.zip: two checkpoints of Google's own TF1 code, with weights of order 0.3, where the gelus differ.
+"""Writes google.zip: checkpoints of Google's own TF1 code, with weights of order 0.3, where the gelus differ.
 
 In a throw-away environment:
-    pip install tensorflow==2.21.0 tf-keras==2.21.0 six && pip install --no-deps bert-tensorflow==1.0.4
+    pip install tensorflow==2.21.0 tf-keras==2.21.0 six
+    pip install --no-deps bert-tensorflow==1.0.4 albert-tensorflow==1.1
     TF_USE_LEGACY_KERAS=1 python tests/golden/make_google.py
 
-The model, the heads and the optimizer are the package's (modeling.py, run_pretraining.py, run_classifier.py,
-optimization.py). `tf.contrib` is gone from TensorFlow; its layer norm, which is all they take from it, is given below.
+The models, the heads and the optimizer are the packages' (modeling.py, run_pretraining.py, run_classifier.py,
+optimization.py). `tf.contrib` is gone from TensorFlow; its layer norm, which is all that is used of it, is given below.
 """
 
 import json
@@ -33,6 +34,16 @@ CONFIG = {
     "type_vocab_size": 2,
     "vocab_size": len(VOCAB),
 }
+ALBERT = CONFIG | {
+    "down_scale_factor": 1,
+    "embedding_size": 8,
+    "gap_size": 0,
+    "inner_group_num": 1,
+    "net_structure_type": 0,
+    "num_hidden_groups": 1,
+    "num_hidden_layers": 3,
+    "num_memory_blocks": 0,
+}
 
 
 def layer_norm(inputs, begin_norm_axis, begin_params_axis, scope):
@@ -46,6 +57,7 @@ def layer_norm(inputs, begin_norm_axis, begin_params_axis, scope):
 
 contrib, layers = types.ModuleType("tensorflow.contrib"), types.ModuleType("tensorflow.contrib.layers")
 contrib.layers, layers.layer_norm = layers, layer_norm
+contrib.cluster_resolver = contrib.data = contrib.tpu = None  # for training on a cluster
 sys.modules |= {"tensorflow.contrib": contrib, "tensorflow.contrib.layers": layers}
 tf1.disable_eager_execution()
 tf1.disable_v2_tensorshape()
@@ -55,6 +67,14 @@ from bert import modeling, optimization, run_classifier  # noqa: E402
 for _name in list(tf1.flags.FLAGS):  # the two scripts define the same flags
     delattr(tf1.flags.FLAGS, _name)
 from bert import run_pretraining  # noqa: E402
+
+for _name in list(tf1.flags.FLAGS):
+    delattr(tf1.flags.FLAGS, _name)
+sys.modules["tensorflow"] = tf1  # which ALBERT's code calls tensorflow
+from albert import modeling as albert_modeling  # noqa: E402
+from albert import run_pretraining as albert_pretraining  # noqa: E402
+
+sys.modules["tensorflow"] = tf
 
 
 def inputs():
@@ -90,18 +110,33 @@ def pretraining(config, ids, segments, mask, positions):
     return outputs, optimizer.apply_gradients(zip(gradients, variables, strict=True), global_step=step)
 
 
+def albert(config, ids, segments, mask, positions):
+    model = albert_modeling.AlbertModel(config, False, ids, mask, segments)
+    labels, weights = tf.zeros_like(positions), tf.ones(positions.shape)
+    table = model.get_embedding_table()
+    albert_pretraining.get_masked_lm_output(config, model.get_sequence_output(), table, positions, labels, weights)
+    albert_pretraining.get_sentence_order_output(config, model.get_pooled_output(), tf.zeros([3], tf.int32))
+    graph = tf1.get_default_graph()
+    shape = [*positions.shape.as_list(), config.vocab_size]
+    outputs = {
+        "mlm_logits": tf.reshape(graph.get_tensor_by_name("cls/predictions/BiasAdd:0"), shape),
+        "nsp_logits": graph.get_tensor_by_name("cls/seq_relationship/BiasAdd:0"),
+    }
+    return outputs, tf.no_op()
+
+
 def classifier(config, ids, segments, mask, positions):
     made = run_classifier.create_model(config, False, ids, mask, segments, tf.zeros([3], tf.int32), 3, False)
     return {"logits": made[2]}, tf.no_op()
 
 
-def write(folder, build):
+def write(folder, build, kind, values_of_config, name):
     folder.mkdir()
     values = inputs()
     with tf1.Graph().as_default(), tf1.Session() as session:
         fed = {name: tf1.placeholder("int32", value.shape, name) for name, value in values.items()}
         order = ("token_ids", "segment_ids", "padding_mask", "masked_positions")
-        outputs, train = build(modeling.BertConfig.from_dict(CONFIG), *(fed[name] for name in order))
+        outputs, train = build(kind.from_dict(values_of_config), *(fed[name] for name in order))
         session.run(tf1.global_variables_initializer())
         rng = np.random.default_rng(7)
         for variable in tf1.trainable_variables():
@@ -114,13 +149,14 @@ def write(folder, build):
     arrays = {f"input/{name}": value for name, value in values.items()}
     arrays |= {f"output/{name}": value for name, value in computed.items()}
     np.savez(folder / "expected.npz", **arrays)
-    (folder / "bert_config.json").write_text(json.dumps(CONFIG, indent=2))
+    (folder / name).write_text(json.dumps(values_of_config, indent=2))
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in VOCAB))
 
 
 with tempfile.TemporaryDirectory() as temporary:
     for name, build in (("pretraining", pretraining), ("classifier", classifier)):
-        write(Path(temporary) / name, build)
+        write(Path(temporary) / name, build, modeling.BertConfig, CONFIG, "bert_config.json")
+    write(Path(temporary) / "albert", albert, albert_modeling.AlbertConfig, ALBERT, "albert_config.json")
     with zipfile.ZipFile(Path(__file__).with_name("google.zip"), "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(Path(temporary).rglob("*")):
             if file.is_file():
