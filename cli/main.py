@@ -12,6 +12,7 @@ from keras_bert_cli import (
     quickstart,
     tokenize_text,
     train_tasks,
+    vocab,
 )
 
 
@@ -44,6 +45,7 @@ app.command("predict")(predict_texts.predict)
 app.command("export")(export_model.export)
 app.command("pretrain")(pretrain_model.pretrain)
 app.command("tokenize")(tokenize_text.tokenize)
+app.command("vocab")(vocab.vocab)
 app.command("inspect")(inspect_model.inspect)
 app.command("convert")(convert_model.convert)
 app.command("doctor")(doctor.doctor)

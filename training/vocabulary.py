@@ -7,22 +7,28 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def train_vocab(texts, size, lowercase=True):
+def train_vocab(texts, size, lowercase=True, unused=0):
     """Trains a WordPiece vocabulary with `tokenizers`, after BERT's own cleaning and splitting.
 
     Args:
-        texts: iterable of str.
+        texts: iterable of str, read once.
         size: the most tokens to have; a small corpus may give fewer.
         lowercase: whether to lower-case and strip accents first, as the tokenizer must then do too.
+        unused: rows [unused0], [unused1] ... to leave free, counted in `size`. BERT's vocabularies have 99 between
+            [PAD] and [UNK], and more behind [MASK].
 
     Returns:
-        tuple of str. Ids 0 to 4 are [PAD], [UNK], [CLS], [SEP], [MASK]: BERT's order without its rows of [unused*].
+        tuple of str: [PAD], up to 99 unused rows, [UNK], [CLS], [SEP], [MASK], the other unused rows, the pieces.
 
     Raises:
         ValueError: `size` leaves no room for the texts' characters, or the texts hold no word.
     """
-    if size <= len(SPECIAL_TOKENS):
-        raise ValueError(f"`size` must be over {len(SPECIAL_TOKENS)}, the number of special tokens, got {size}.")
+    if unused < 0:
+        raise ValueError(f"`unused` must be at least 0, got {unused}.")
+    if size - unused <= len(SPECIAL_TOKENS):
+        what = "the number of special tokens" if not unused else "the number of special and unused tokens"
+        raise ValueError(f"`size` must be over {len(SPECIAL_TOKENS) + unused}, {what}, got {size}.")
+    size -= unused
     words = count_words(texts, lowercase)
     if not words:
         raise ValueError("The texts must hold at least one word to train a vocabulary on, got none.")
@@ -50,7 +56,10 @@ def train_vocab(texts, size, lowercase=True):
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer.train_from_iterator((f"{word} " * count for word, count in words.items()), trainer)
     vocab = tokenizer.get_vocab()
-    return tuple(sorted(vocab, key=vocab.get))
+    pieces = sorted(vocab, key=vocab.get)
+    free = [f"[unused{i}]" for i in range(unused)]
+    # A text's own "[unused1]" is never one piece: brackets are words by themselves.
+    return (*pieces[:1], *free[:99], *pieces[1:5], *free[99:], *pieces[5:])
 
 
 def count_words(texts, lowercase):
