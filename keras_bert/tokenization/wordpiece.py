@@ -126,19 +126,25 @@ def greedy_path(starts, goes_on, inside, sizes, ids, unk_id, max_letters):
     jump = ops.where((sizes > 0) & ops.take(ops.pad(goes_on, (0, 1)), ops.minimum(jump, total)), jump, total)
     piece = reached(jump, starts, max_letters) & inside
     word = ops.where(inside, ops.cumsum(ops.cast(starts, "int32")), 0)
-    holes = _scatter(word, ops.cast(piece & (sizes == 0), "int32"), total + 1)
-    letters = _scatter(word, ops.cast(inside, "int32"), total + 1)
-    unknown = ops.take((holes > 0) | (letters > max_letters), word)
+    begin = total - _scatter(ops.where(starts, word, total + 2), total - ops.arange(total), total + 2)  # by word
+    begin, end = ops.take(begin, word), ops.take(begin, word + 1)
+    holes = ops.pad(ops.cumsum(ops.cast(piece & (sizes == 0), "int32")), (1, 0))  # before each position
+    letters = ops.pad(ops.cumsum(ops.cast(goes_on, "int32")), (1, 0))
+    long = ops.take(letters, end) - ops.take(letters, begin) >= max_letters
+    unknown = (ops.take(holes, end) > ops.take(holes, begin)) | long
     return ops.where(unknown, starts, piece), ops.where(unknown, unk_id, ids)
 
 
 def reached(jump, starts, steps):
-    """Marks all positions that are at most `steps` jumps from a start; `jump` (N,) is N at the end of a path."""
+    """Marks all positions that are at most `steps` jumps from a start; `jump` (N,) is N at the end of a path.
+
+    Paths of different starts never meet, so that no two marked positions jump to one: ONNX adds up no duplicates.
+    """
     total = ops.shape(jump)[0]
     jump = ops.concatenate([jump, ops.full((1,), total, "int32")])
     marked = ops.pad(ops.cast(starts, "int32"), (0, 1))
     for _ in range(math.ceil(math.log2(steps))):
-        marked = ops.minimum(marked + _scatter(jump, marked, total + 1), 1)
+        marked = ops.maximum(marked, _scatter(ops.where(marked > 0, jump, total + 1), marked, total + 1))
         jump = ops.take(jump, jump)
     return marked[:total] > 0
 
@@ -202,5 +208,5 @@ def _targets(kept, width):
 
 
 def _scatter(target, values, size):
-    """Adds up `values` at their targets; a target of `size` is thrown away."""
+    """Puts `values` at their targets, each of which comes once; `size` is thrown away, and may come often."""
     return ops.scatter(ops.reshape(target, (-1, 1)), ops.reshape(values, (-1,)), (size + 1,))[:size]
