@@ -37,7 +37,7 @@ def _write_google(bundle, path, allow_activation_change, others):
 
 
 def _write_keras_hub(bundle, path, allow_activation_change, others):
-    keras_hub.write(bundle, path, allow_activation_change)
+    keras_hub.write(bundle, path, allow_activation_change, others)
 
 
 def _write_keras(bundle, path, allow_activation_change, others):
@@ -52,7 +52,7 @@ TARGETS = {
     "keras_hub": _write_keras_hub,
     "keras": _write_keras,
 }
-KEEPING = ("huggingface", "google")  # these have names for the weights of more than one head
+KEEPING = ("huggingface", "google", "keras_hub")  # these have names for weights that the head does not need
 
 
 def convert(source, target, to="huggingface", head=None, allow_activation_change=False):
@@ -136,13 +136,14 @@ def _others(source, bundle):
     """Weights in the source that the bundle's head does not need: Hugging Face's name -> array."""
     found = sources.read(source)
     names = {huggingface.bare(bundle.config.model_type, name): name for name in found.stored.shapes}
-    return {name: found.stored.read(names[name]) for name in bundle.report.unused}
+    return {name: found.stored.read(names[name]) for name in bundle.report.unused if name in names}
 
 
 def _add_others(report, others, again):
-    report["arrays"] += len(others)
-    report["arrays_bit_equal"] += sum(np.array_equal(array, again[name]) for name, array in others.items())
-    report["kept"] = report.pop("unused")
+    report["kept"] = [name for name in others if name in again]
+    report["unused"] = [name for name in others if name not in again]
+    report["arrays"] += len(report["kept"])
+    report["arrays_bit_equal"] += sum(np.array_equal(others[name], again[name]) for name in report["kept"])
 
 
 def _compared(bundle, model):

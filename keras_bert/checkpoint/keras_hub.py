@@ -15,9 +15,14 @@ from keras_bert.checkpoint.names import renamed, turned
 from keras_bert.config import BertConfig
 from keras_bert.tokenization.tokenizer import Tokenizer
 
-OWN_FILE = "keras_bert.json"  # head, options and labels, for which a preset has no place
+OWN_FILE = "keras_bert.json"  # the labels, for which a preset has no place
 BACKBONES = {"BertBackbone"}
-TASKS = {"BertTextClassifier", "BertClassifier"}
+# task -> the head that computes the same
+TASKS = {
+    "BertTextClassifier": "sequence_classifier",
+    "BertClassifier": "sequence_classifier",
+    "BertTextEmbedder": "sentence_embedder",
+}
 KEYS = {
     "vocab_size": "vocabulary_size",
     "num_hidden_layers": "num_layers",
@@ -83,20 +88,21 @@ def read(source):
     config = _config(described.get("config") or {}, path / "config.json")
     arrays = _weights(path / "model.weights.h5", _FILE_NAMES)
     ignored, task = [], read_json(path / "task.json") if (path / "task.json").is_file() else {}
+    head, options = None, {}
     if task.get("class_name") in TASKS:
-        _check_task(task.get("config") or {}, path / "task.json")
-        arrays |= _weights(path / "task.weights.h5", _TASK_NAMES)
+        head, options = _head(task["class_name"], task.get("config") or {}, path / "task.json")
+        if head == "sequence_classifier":
+            arrays |= _weights(path / "task.weights.h5", _TASK_NAMES)
     elif task:
         # its masked-LM head has exact gelu and an epsilon of 1e-5, whatever the backbone has
         ignored.append(f"the head of {task.get('class_name')}, which no head here computes")
     own = read_json(path / OWN_FILE) if (path / OWN_FILE).is_file() else {}
-    head = own.get("head", "sequence_classifier" if "classifier.weight" in arrays else None)
     stored = renamed(path / "model.weights.h5", arrays)
     return Folder(
         path,
         config,
         head,
-        own.get("options", {}),
+        options,
         own.get("labels"),
         ignored,
         stored,
@@ -107,8 +113,7 @@ def read(source):
 def _read_object(model):
     kind = _class_of(model)
     backbone = model if kind in BACKBONES else model.backbone
-    if kind in TASKS:
-        _check_task(model.get_config(), kind)
+    head, options = _head(kind, model.get_config(), kind) if kind in TASKS else (None, {})
     arrays = {}
     for weight in model.weights:
         layer, _, part = weight.path.removeprefix(f"{backbone.name}/").rpartition("/")
@@ -116,7 +121,6 @@ def _read_object(model):
         name = _canonical(layer, 0 if part in ("embeddings", "kernel", "gamma") else 1) or weight.path
         arrays[name] = _flat(name, weight.shape, lambda array=array: np.array(array))
     config = _config(backbone.get_config(), f"the {kind}")
-    head = "sequence_classifier" if kind in TASKS else None
     preprocessor = getattr(model, "preprocessor", None)
     tokenizer = getattr(preprocessor, "tokenizer", None)
     vocab = tokenizer and tuple(tokenizer.get_vocabulary())
@@ -124,7 +128,7 @@ def _read_object(model):
         f"The {kind}",
         config,
         head,
-        {},
+        options,
         None,
         [],
         renamed(f"the {kind}", arrays),
@@ -135,7 +139,7 @@ def _read_object(model):
 def _class_of(source):
     """The name of the KerasHub class that an object is of, or None."""
     for kind in type(source).__mro__:
-        if kind.__name__ in BACKBONES | TASKS and kind.__module__.startswith(("keras_hub", "keras_nlp")):
+        if kind.__name__ in BACKBONES | TASKS.keys() and kind.__module__.startswith(("keras_hub", "keras_nlp")):
             return kind.__name__
     return None
 
@@ -148,11 +152,15 @@ def _config(values, source):
     return BertConfig(**fields, hidden_act="gelu_new", layer_norm_eps=google.EPS)
 
 
-def _check_task(values, source):
+def _head(task, values, source):
+    """The head of a task, and its options."""
+    if TASKS[task] == "sentence_embedder":
+        return TASKS[task], {"pooling": values.get("pooling_mode", "mean"), "normalize": values.get("normalize", True)}
     activation = values.get("activation", "linear")
     activation = activation.get("config", activation) if isinstance(activation, dict) else activation
     if activation not in ("linear", None):
         raise ValueError(f"`activation` must be linear in {source}, got {json.dumps(activation)}: logits are read.")
+    return TASKS[task], {}
 
 
 def _weights(file, names):
@@ -230,8 +238,10 @@ def _tokenizer(path):
     return Tokenizer.from_vocab(file, **_settings(values))
 
 
-def build(bundle, allow_activation_change=False):
-    """Makes KerasHub's object of a bundle: a `BertBackbone`, or a `BertTextClassifier` with its preprocessor.
+def build(bundle, allow_activation_change=False, others=None):
+    """Makes KerasHub's objects of a bundle: a `BertBackbone`, its tokenizer or None, and its task or None.
+
+    An embedder does not read the pooler that a `BertBackbone` must have: it is that of `others`, or zeros.
 
     Raises:
         ImportError: keras-hub is not installed.
@@ -243,9 +253,12 @@ def build(bundle, allow_activation_change=False):
         raise ImportError('keras_hub is missing: pip install "keras3-bert[keras-nlp]".') from None
     config = bundle.config
     google.check_fixed(config, "KerasHub", allow_activation_change)
-    if bundle.head not in (None, "sequence_classifier"):
-        raise ValueError(f"KerasHub has no {bundle.head} that computes this one; it has a backbone and a classifier.")
-    if not config.pooler:
+    if bundle.head not in (None, *TASKS.values()):
+        raise ValueError(
+            f"KerasHub has no {bundle.head} that computes this one; it has a backbone, "
+            f"{' and '.join(dict.fromkeys(TASKS.values()))}."
+        )
+    if not config.pooler and bundle.head != "sentence_embedder":
         raise ValueError("KerasHub's BertBackbone has a pooler, and this model has none.")
     backbone = keras_hub.models.BertBackbone(**{key: getattr(config, field) for field, key in reversed(KEYS.items())})
     tokenizer = model = None
@@ -253,19 +266,34 @@ def build(bundle, allow_activation_change=False):
         ours = bundle.tokenizer
         strip = ours.lowercase if ours.strip_accents is None else ours.strip_accents
         tokenizer = keras_hub.models.BertTokenizer(list(ours.vocab), lowercase=ours.lowercase, strip_accents=strip)
-    if bundle.head is not None:
+    if bundle.head == "sentence_embedder":
+        if bundle.options.get("pooling", "mean") not in ("mean", "cls", "max") or "dense" in bundle.options:
+            raise ValueError(f"KerasHub's embedder pools by mean, cls or max and no more, got {bundle.options}.")
+        preprocessor = tokenizer and keras_hub.models.BertTextEmbedderPreprocessor(
+            tokenizer, sequence_length=config.max_position_embeddings
+        )
+        model = keras_hub.models.BertTextEmbedder(
+            backbone,
+            preprocessor=preprocessor,
+            pooling_mode=bundle.options.get("pooling", "mean"),
+            normalize=bundle.options.get("normalize", True),
+        )
+    elif bundle.head is not None:
         preprocessor = tokenizer and keras_hub.models.BertTextClassifierPreprocessor(
             tokenizer, sequence_length=config.max_position_embeddings
         )
         model = keras_hub.models.BertTextClassifier(
             backbone, num_classes=len(bundle.labels), preprocessor=preprocessor, dropout=config.hidden_dropout_prob
         )
-    _assign(bundle, backbone, model)
+    _assign(bundle, backbone, model, others or {})
     return backbone, tokenizer, model
 
 
-def _assign(bundle, backbone, task):
-    arrays = {}
+def _assign(bundle, backbone, task, others):
+    size = bundle.config.hidden_size
+    arrays = {"pooler.dense.weight": np.zeros((size, size)), "pooler.dense.bias": np.zeros(size)}
+    for name in arrays.keys() & others.keys():
+        arrays[name] = others[name].T
     for weight in bundle.model.weights:
         name = stored_name(bundle.config, bundle.head, weight.path)
         arrays[name] = np.asarray(weight.value)
@@ -275,19 +303,20 @@ def _assign(bundle, backbone, task):
         weight.assign(arrays[name].reshape(weight.shape))
 
 
-def write(bundle, folder, allow_activation_change=False):
+def write(bundle, folder, allow_activation_change=False, others=None):
     """Writes the bundle as a KerasHub preset into an existing folder.
 
     Args:
+        others: further weights, under Hugging Face's names; of these the pooler is kept.
         allow_activation_change: whether a model with exact gelu may become one with tanh gelu.
 
     Raises:
         ImportError: keras-hub is not installed.
         ValueError: KerasHub has no such model.
     """
-    backbone, tokenizer, task = build(bundle, allow_activation_change)
+    backbone, tokenizer, task = build(bundle, allow_activation_change, others)
     (task or backbone).save_to_preset(str(folder))
     if task is None and tokenizer is not None:
         tokenizer.save_to_preset(str(folder))
     with written_json(Path(folder) / OWN_FILE) as values:
-        values.update({"head": bundle.head, "options": bundle.options, "labels": bundle.labels})
+        values["labels"] = bundle.labels

@@ -216,6 +216,23 @@ def test_what_google_has_not(changes, sentence, tmp_path):
     assert str(error.value) == sentence
 
 
+def test_a_module_of_tensorflow_hub(genuine, copied, tmp_path):
+    """TF1's hub modules are SavedModels with Google's names; they do not tell the number of attention heads."""
+    (tmp_path / "hub" / "variables").mkdir(parents=True)
+    (tmp_path / "hub" / "assets").mkdir()
+    (tmp_path / "hub" / "saved_model.pb").write_bytes(b"")
+    shutil.copy(copied / "vocab.txt", tmp_path / "hub" / "assets")
+    arrays = {f"module/{name}": array for name, array in arrays_of(copied).items()}
+    tensorflow_files.write(tmp_path / "hub" / "variables" / "variables", arrays)
+    assert refused(tmp_path / "hub") == "FOLDER must hold bert_config.json beside its checkpoint, got none."
+    shutil.copy(copied / "bert_config.json", tmp_path / "hub")
+    features, _ = expected(copied)
+    bundle = keras_bert.load(tmp_path / "hub")
+    assert bundle.tokenizer.vocab_size == 19
+    ours, theirs = (outputs(made, features) for made in (bundle, keras_bert.load(genuine / "pretraining")))
+    assert all(largest(ours[name], theirs[name]) == 0 for name in theirs)
+
+
 def refused(folder):
     with pytest.raises(ValueError) as error:
         keras_bert.load(folder)

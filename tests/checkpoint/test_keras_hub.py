@@ -32,11 +32,15 @@ def copied(genuine, tmp_path):
 TEXTS = ["Hello worlds, a good film", "É bad .", "a b c é"]
 
 
-@pytest.mark.parametrize(("name", "head"), [("backbone", None), ("classifier", "sequence_classifier")])
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [("backbone", None), ("classifier", "sequence_classifier"), ("embedder", "sentence_embedder")],
+)
 def test_presets(name, head, genuine):
     bundle = keras_bert.load(genuine / name)
     assert (bundle.head, bundle.config.hidden_act) == (head, "gelu_new")
-    assert (bundle.report.fresh, bundle.report.unused, bundle.report.ignored) == ([], [], [])
+    unused = ["pooler.dense.bias", "pooler.dense.weight"] if name == "embedder" else []
+    assert (bundle.report.fresh, bundle.report.unused, bundle.report.ignored) == ([], unused, [])
     features, theirs = expected(genuine / name)
     ours = outputs(bundle, features)
     assert ours.keys() == theirs.keys()
@@ -110,12 +114,12 @@ def tanh_bundle(head):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("head", [None, "sequence_classifier"])
+@pytest.mark.parametrize("head", [None, "sequence_classifier", "sentence_embedder"])
 def test_what_we_write_keras_hub_opens(head, library, tmp_path):
     bundle = tanh_bundle(head)
     keras_hub.write(bundle, tmp_path)
-    kind = library.models.Backbone if head is None else library.models.TextClassifier
-    theirs = kind.from_preset(str(tmp_path))
+    kinds = {None: "Backbone", "sequence_classifier": "TextClassifier", "sentence_embedder": "TextEmbedder"}
+    theirs = getattr(library.models, kinds[head]).from_preset(str(tmp_path))
     features = tiny_features(bundle.config)
     made = theirs(features)
     made = made if isinstance(made, dict) else {"logits": made}

@@ -54,6 +54,11 @@ def classifier(core, tokenizer):
     return keras_hub.models.BertTextClassifier(core, num_classes=3, preprocessor=preprocessor), preprocessor
 
 
+def embedder(core, tokenizer):
+    preprocessor = keras_hub.models.BertTextEmbedderPreprocessor(tokenizer, sequence_length=9)
+    return keras_hub.models.BertTextEmbedder(core, preprocessor=preprocessor, pooling_mode="max"), preprocessor
+
+
 def masked_lm(core, tokenizer):
     preprocessor = keras_hub.models.BertTextClassifierPreprocessor(tokenizer, sequence_length=9)
     model = keras_hub.models.BertMaskedLM(core, preprocessor=keras_hub.models.BertMaskedLMPreprocessor(tokenizer))
@@ -65,7 +70,7 @@ def masked_lm(core, tokenizer):
 
 
 with tempfile.TemporaryDirectory() as temporary:
-    for make in (backbone, classifier, masked_lm):
+    for make in (backbone, classifier, embedder, masked_lm):
         write(Path(temporary) / make.__name__, make)
     with zipfile.ZipFile(Path(__file__).with_name("keras_hub.zip"), "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(Path(temporary).rglob("*")):
