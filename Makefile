@@ -43,7 +43,7 @@ lint: venv
 	$(BIN)/ruff check .
 
 bench: .venv-bench/installed
-	@for name in features tokenizers training inference; do \
+	@for name in features tokenizers training inference loading; do \
 		.venv-bench/bin/python -m benchmarks.$$name --out docs/results.md || exit 1; done
 
 .venv-bench/installed: pyproject.toml benchmarks/requirements.txt

@@ -4,16 +4,15 @@ import dataclasses
 import functools
 
 import keras
-import numpy as np
 
 from keras_bert.checkpoint import huggingface, sources
-from keras_bert.checkpoint.assign import assign_weights
+from keras_bert.checkpoint.assign import weights_from
+from keras_bert.checkpoint.positions import resized
 from keras_bert.checkpoint.sentence_transformers import write_modules
 from keras_bert.config import BertConfig, did_you_mean
 from keras_bert.encoder import build_encoder
 from keras_bert.files import replace_folder
 from keras_bert.heads import HEADS, reads_pooler
-from keras_bert.initializers import KernelInitializer, weights_follow
 from keras_bert.tokenization.folder import OtherTokenizer
 from keras_bert.tokenization.tokenizer import Tokenizer
 
@@ -29,6 +28,7 @@ class Report:
         ignored: keys of `config.json`, and things in the files, that were left out.
         spare_rows: rows of the token embedding without a token in the vocabulary; 0 without a tokenizer.
         no_tokenizer: why the bundle has no tokenizer, or None.
+        new_positions: rows of the position table that were made from the file's, where a longer one was asked for.
     """
 
     loaded: list[str]
@@ -37,6 +37,7 @@ class Report:
     ignored: list[str]
     spare_rows: int
     no_tokenizer: str | None
+    new_positions: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,7 +80,7 @@ def create(config, tokenizer=None, head=None, labels=None, **options):
     return Bundle(model, tokenizer, head, labels, config, None, options)
 
 
-def load(folder, head=None, new_head=None, labels=None, **options):
+def load(folder, head=None, new_head=None, labels=None, max_position_embeddings=None, **options):
     """Loads a checkpoint of one of the kinds in `sources.SOURCES`, its head included.
 
     Args:
@@ -90,6 +91,8 @@ def load(folder, head=None, new_head=None, labels=None, **options):
             for, which is the sentence embedder where there is a modules.json.
         new_head: key in `HEADS` to start anew on the loaded encoder.
         labels: list of str; with `new_head` they give the number of classes, otherwise they rename the file's.
+        max_position_embeddings: rows of the position table, if not those of the file: fewer, or more, which are made
+            from the file's and counted in the report.
         options: options of the head's function, such as `pooling="cls"`.
 
     Returns:
@@ -111,30 +114,28 @@ def load(folder, head=None, new_head=None, labels=None, **options):
     config = found.config
     if name is not None and reads_pooler(name, config):
         config = dataclasses.replace(config, pooler=True)
-    with weights_follow():
-        model = _build(config, name, labels, options)
+    stored_rows = config.max_position_embeddings
+    if max_position_embeddings is not None:
+        config = dataclasses.replace(config, max_position_embeddings=max_position_embeddings)
     tokenizer, no_tokenizer = _tokenizer(found)
     _check_vocabulary(tokenizer, config)
-
-    paths = [weight.path for weight in model.weights]
-    asked = [path for path in paths if new_head is None or not huggingface.is_head(config, path)]
-    arrays, missing, unused = huggingface.read_arrays(found, name, config, asked)
-    may_be_fresh = [path for path in missing if new_head is not None and path.startswith("pooler/")]
-    if len(missing) > len(may_be_fresh):
-        raise ValueError(
-            f"{found.path} does not hold all of {name or 'the encoder'}: without an array are {missing}. "
-            "A head that the file does not hold is asked for by `new_head`."
-        )
+    with weights_from() as start:
+        model = _build(config, name, labels, options)
+        paths = [weight.path for weight in model.weights]
+        asked = [path for path in paths if new_head is None or not huggingface.is_head(config, path)]
+        arrays, missing, unused = huggingface.find_arrays(found, name, config, asked)
+        may_be_fresh = [path for path in missing if new_head is not None and path.startswith("pooler/")]
+        if len(missing) > len(may_be_fresh):
+            raise ValueError(
+                f"{found.path} does not hold all of {name or 'the encoder'}: without an array are {missing}. "
+                "A head that the file does not hold is asked for by `new_head`."
+            )
+        start(model, _with_positions(arrays, stored_rows, config))
     fresh = [path for path in paths if path not in arrays]
-    start = KernelInitializer(stddev=config.initializer_range)
-    for weight in model.weights:
-        if weight.path in fresh:
-            is_kernel = weight.path.endswith("/kernel")
-            arrays[weight.path] = np.asarray(start(weight.shape) if is_kernel else weight.value)
-    assign_weights(model, arrays)
     spare = config.vocab_size - tokenizer.vocab_size if tokenizer else 0
     loaded = [path for path in paths if path not in fresh]
-    report = Report(loaded, fresh, unused, found.ignored, spare, no_tokenizer)
+    new_positions = max(0, config.max_position_embeddings - stored_rows)
+    report = Report(loaded, fresh, unused, found.ignored, spare, no_tokenizer, new_positions)
     length = found.modules.max_length if found.modules and as_stored else None
     max_length = min(length, config.max_length) if length else None
     return Bundle(model, tokenizer, name, labels, config, report, options, max_length)
@@ -152,6 +153,15 @@ def save(bundle, folder):
         huggingface.write_folder(temporary, bundle.config, bundle.head, bundle.options, bundle.labels, weights)
         if bundle.tokenizer is not None:
             bundle.tokenizer.save(temporary)
+
+
+def _with_positions(arrays, stored_rows, config):
+    """Lets the position table have the config's rows where the file has its own."""
+    path, rows = "embeddings/position_embeddings", config.max_position_embeddings
+    shape, read = arrays[path]
+    if shape[0] != stored_rows or rows == stored_rows:
+        return arrays
+    return {**arrays, path: ((rows, *shape[1:]), lambda: resized(read(), rows, config.position_offset))}
 
 
 def _build(config, head, labels, options):

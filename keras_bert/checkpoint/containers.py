@@ -2,14 +2,30 @@
 
 import contextlib
 import json
+import math
 import typing
 from collections.abc import Callable
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from keras_bert.checkpoint.h5_file import open_h5_file
 from keras_bert.checkpoint.torch_file import read_torch_file
+
+DTYPES = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BF16": ml_dtypes.bfloat16,
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U8": "u1",
+    "BOOL": "?",
+}
 
 
 class Stored(typing.NamedTuple):
@@ -41,11 +57,23 @@ def open_weights(folder):
 
 def _safetensors(file):
     try:
-        opened = safe_open(file, framework="numpy")
-        shapes = {name: tuple(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118 - no dict
+        safe_open(file, framework="numpy")  # checks every size and offset
+        with open(file, "rb") as opened:
+            size = int.from_bytes(opened.read(8), "little")
+            header = json.loads(opened.read(size))
     except (SafetensorError, OSError) as error:
         raise ValueError(f"{file} is not a whole safetensors file: {error}.") from None
-    return Stored(file, shapes, opened.get_tensor)
+    header.pop("__metadata__", None)
+    other = next((name for name, entry in header.items() if entry["dtype"] not in DTYPES), None)
+    if other is not None:
+        raise ValueError(f"{file} must hold {', '.join(DTYPES)}, but {other} has {header[other]['dtype']}.")
+
+    def read(name):
+        # read, not mapped: mapped pages would count as memory until the file is closed
+        shape, start, dtype = header[name]["shape"], header[name]["data_offsets"][0], DTYPES[header[name]["dtype"]]
+        return np.fromfile(file, dtype, math.prod(shape), offset=8 + size + start).reshape(shape)
+
+    return Stored(file, {name: tuple(entry["shape"]) for name, entry in header.items()}, read)
 
 
 def _shards(index):

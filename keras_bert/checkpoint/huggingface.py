@@ -158,12 +158,12 @@ def is_head(config, path):
     return stored_name(config, None, path) is None
 
 
-def read_arrays(found, head, config, weight_paths):
-    """Reads the arrays for `weight_paths` from the folder.
+def find_arrays(found, head, config, weight_paths):
+    """Finds the arrays for `weight_paths` in the folder.
 
     Returns:
-        arrays: dict from weight path to array; `missing`: weight paths that the file does not hold; `unused`: names in
-        the file that belong to another head.
+        dict from weight path to (shape, function that reads the array); `missing`: weight paths that the file does not
+        hold; `unused`: names in the file that belong to another head.
 
     Raises:
         ValueError: the file holds names that belong to nothing known, or a decoder that is not the embedding.
@@ -171,11 +171,11 @@ def read_arrays(found, head, config, weight_paths):
     names = {bare(config.model_type, name): name for name in found.stored.shapes}
     wanted = {path: stored_name(config, head, path) for path in weight_paths}
     copies = _copies(config, names, found.stored)
-    arrays = {}
-    for path, name in wanted.items():
-        if name in names:
-            array = found.stored.read(names[name])
-            arrays[path] = array.T if path.endswith("/kernel") and array.ndim == 2 else array
+    arrays = {
+        path: _reader(found.stored, names[name], path.endswith("/kernel"))
+        for path, name in wanted.items()
+        if name in names
+    }
     unused = sorted(names.keys() - set(wanted.values()) - copies)
     unknown = [name for name in unused if not name.startswith(_legal_leftovers(config.model_type))]
     if unknown:
@@ -185,6 +185,13 @@ def read_arrays(found, head, config, weight_paths):
             f"{found.path} holds {len(unknown)} weights that no part of this model has: {', '.join(hints)}."
         )
     return arrays, sorted(wanted.keys() - arrays.keys()), unused
+
+
+def _reader(stored, name, is_kernel):
+    shape = tuple(stored.shapes[name])
+    if is_kernel and len(shape) == 2:
+        return shape[::-1], lambda: stored.read(name).T
+    return shape, lambda: stored.read(name)
 
 
 def _copies(config, names, stored):
