@@ -18,6 +18,9 @@ STREAMS = (
     "pairs/document",
     "pairs/sentence",
     "order",
+    "mask/span",
+    "pairs/short",
+    "pairs/length",
 )
 
 

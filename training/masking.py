@@ -48,8 +48,21 @@ def mask_tokens(features, *, maskable, mask_id, max_predictions, seed, epoch, ra
     token_ids, key = features["token_ids"], example_key(seed, epoch, features["example_index"])
     is_maskable = tf.gather(tf.constant(maskable), token_ids) & (features["padding_mask"] > 0)  # (B, T)
     positions, chosen = choose(is_maskable, rate, max_predictions, stream(key, "mask/choice"))
-    originals = tf.gather(token_ids, positions, batch_dims=1)  # (B, P)
+    return corrupt(features, positions, chosen, maskable=maskable, mask_id=mask_id, key=key)
 
+
+def corrupt(features, positions, chosen, *, maskable, mask_id, key):
+    """Puts 80% [MASK], 10% random tokens, 10% themselves at the chosen positions, each decided by itself.
+
+    Args:
+        positions: (B, P) int32; chosen: (B, P) bool, whether a slot is used.
+        key: (B,) uint32 from `example_key`.
+
+    Returns:
+        `features` with the results that `mask_tokens` describes.
+    """
+    token_ids = features["token_ids"]
+    originals = tf.gather(token_ids, positions, batch_dims=1)  # (B, P)
     action = draw(stream(key, "mask/action")[:, None], positions)  # (B, P)
     bits = draw(stream(key, "mask/replacement")[:, None], positions)
     drawable = np.flatnonzero(maskable).astype(np.int32)
@@ -78,12 +91,16 @@ def choose(is_maskable, rate, max_predictions, key):
     if is_maskable.shape[1] is None or is_maskable.shape[1] < max_predictions:
         scores = tf.pad(scores, [[0, 0], [0, tf.maximum(0, max_predictions - length)]], constant_values=-1)
     positions = tf.math.top_k(scores, max_predictions).indices  # of equal hashes the first position wins
+    chosen = tf.range(max_predictions) < choice_count(is_maskable, rate, max_predictions)[:, None]
+    return tf.where(chosen, positions, 0), chosen
+
+
+def choice_count(is_maskable, rate, max_predictions):
+    """How many tokens to choose: `round(rate * m)` of m, at least one, at most `max_predictions`, (B,) int32."""
     maskable_count = tf.reduce_sum(tf.cast(is_maskable, tf.int32), axis=1)  # (B,)
     # float64 and rounding to even, so that it is Python's round(rate * m)
     count = tf.cast(tf.round(rate * tf.cast(maskable_count, tf.float64)), tf.int32)
-    count = tf.minimum(tf.clip_by_value(count, 1, max_predictions), maskable_count)
-    chosen = tf.range(max_predictions) < count[:, None]
-    return tf.where(chosen, positions, 0), chosen
+    return tf.minimum(tf.clip_by_value(count, 1, max_predictions), maskable_count)
 
 
 def share(fraction):
@@ -91,12 +108,12 @@ def share(fraction):
     return tf.constant(round(fraction * 2**32), tf.uint32)
 
 
-def check_masking(features, rate, max_predictions):
-    """Raises ValueError where `mask_tokens` cannot work."""
+def check_masking(features, rate, max_predictions, needed=("token_ids", "padding_mask", "example_index")):
+    """Raises ValueError where masking cannot work."""
     if not 0 < rate < 1:
         raise ValueError(f"`rate` must be between 0 and 1, got {rate}.")
     if max_predictions < 1:
         raise ValueError(f"`max_predictions` must be at least 1, got {max_predictions}.")
-    missing = {"token_ids", "padding_mask", "example_index"} - features.keys()
+    missing = set(needed) - features.keys()
     if missing:
         raise ValueError(f"Masking needs the features {sorted(missing)}, got {sorted(features)}.")

@@ -1,47 +1,57 @@
-"""Uses TensorFlow. Sentence pairs for next-sentence prediction, from tokenized documents in flat arrays."""
+"""Uses TensorFlow. Sentence pairs for next-sentence or sentence-order prediction, from documents in flat arrays."""
 
 import dataclasses
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.training.hashing import below, example_key, stream
+from keras_bert.training.hashing import below, draw, example_key, stream
+from keras_bert.training.masking import share
+from keras_bert.training.words import tokenize_words
+
+TASKS = ("next_sentence", "sentence_order")
 
 
 @dataclasses.dataclass(frozen=True)
 class TokenizedDocuments:
-    """A corpus as three arrays.
+    """A corpus as four arrays.
 
     Args:
         token_ids: (N,) int32, all sentences one after the other, without special tokens.
         sentence_starts: (S + 1,) int64, where each sentence begins in `token_ids`, and N at the end.
         document_starts: (D + 1,) int64, the first sentence of each document, and S at the end.
+        word_starts: (N,) bool, whether a token begins a word.
     """
 
     token_ids: np.ndarray
     sentence_starts: np.ndarray
     document_starts: np.ndarray
+    word_starts: np.ndarray
 
 
-def tokenize_documents(documents, tokenizer, texts_at_once=1024):
-    """Tokenizes documents (lists of sentences); sentences without a token are left out, and documents without one."""
+def tokenize_documents(documents, tokenizer, segmenter=None, texts_at_once=1024):
+    """Tokenizes documents (lists of sentences); sentences without a token are left out, and documents without one.
+
+    `segmenter` is that of `tokenize_words`.
+    """
     sentences = [sentence for document in documents for sentence in document]
-    pieces, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+    parts = [(np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, bool))]
     for start in range(0, len(sentences), texts_at_once):
-        ragged = tokenizer.strings_to_ragged(tf.constant(sentences[start : start + texts_at_once], tf.string))
-        pieces.append(ragged.flat_values.numpy().astype(np.int32))
-        lengths.append(ragged.row_lengths().numpy())
-    lengths = np.concatenate(lengths)
+        parts.append(tokenize_words(sentences[start : start + texts_at_once], tokenizer, segmenter))
+    token_ids, lengths, word_starts = map(np.concatenate, zip(*parts, strict=True))
     document = np.repeat(np.arange(len(documents)), [len(document) for document in documents])[lengths > 0]
     return TokenizedDocuments(
-        token_ids=np.concatenate(pieces),
+        token_ids=token_ids,
         sentence_starts=np.cumsum([0, *lengths[lengths > 0]], dtype=np.int64),
         document_starts=np.append(np.unique(document, return_index=True)[1], len(document)).astype(np.int64),
+        word_starts=word_starts,
     )
 
 
-def pair_maker(documents, *, max_length, cls_id, sep_id, pad_id, seed):
-    """Makes next-sentence examples: A, and B which follows it or, with probability 1/2, comes from another document.
+def pair_maker(documents, *, max_length, cls_id, sep_id, pad_id, seed, task="next_sentence", short_probability=0.0):
+    """Makes sentence pairs: A, and B which follows it or, with probability 1/2, does not.
+
+    "next_sentence" takes such a B from another document; "sentence_order" exchanges A and B.
 
     One epoch reads the corpus about once. Example i starts at the sentence that holds token (i + u) * stride, with a
     fraction u that differs by epoch: so the examples spread evenly, and start elsewhere each time. From there sentences
@@ -49,26 +59,33 @@ def pair_maker(documents, *, max_length, cls_id, sep_id, pad_id, seed):
     follows. A random B starts at any sentence of any other document and is as long as the one it replaces would be.
 
     Args:
-        documents: TokenizedDocuments with at least two documents, one of them of at least two sentences.
+        documents: TokenizedDocuments with at least two documents (for sentence order, one), one of them of at least two
+            sentences.
         max_length: T, for [CLS] A [SEP] B [SEP].
         cls_id, sep_id, pad_id: ids of the special tokens.
         seed: int64.
+        task: "next_sentence" or "sentence_order".
+        short_probability: share of the examples that fill a random part of the row only, from 2 tokens up.
 
     Returns:
         The number of examples in an epoch, and a function (epoch, example_index) -> features, both (B,) int64. It gives
-        "token_ids", "segment_ids", "padding_mask" (B, T) int32; "next_sentence_label" (B,) int32, 0 = B follows A,
-        1 = it does not; "sentences" (B, 4) int64, the half-open ranges of sentences that A and B are taken from; and
-        "example_index". It is all a function of (seed, epoch, example index).
+        "token_ids", "segment_ids", "padding_mask" (B, T) int32; "word_ids" (B, T) int32, one number at the tokens of a
+        word, -1 at special tokens and padding; "next_sentence_label" (B,) int32, 0 = the second part follows the first,
+        1 = it does not; "sentences" (B, 4) int64, the half-open ranges of sentences of the first and the second part;
+        and "example_index". It is all a function of (seed, epoch, example index).
 
     Raises:
-        ValueError: too few documents or sentences, or `max_length` is under 5.
+        ValueError: too few documents or sentences, `max_length` is under 5, the task is unknown, or
+            `short_probability` is not a share.
 
-    Source: Devlin et al. 2018, section 3.1, task 2, and `create_pretraining_data.py`. Differs: exactly half of the
+    Source: Devlin et al. 2018, section 3.1, task 2, and `create_pretraining_data.py`; Lan et al. 2019, section 3.1, for
+    the order. Differs: exactly half of the
     chances are random (there, also every run of a single sentence); A is cut at its front and B at its end, so that
     the two still touch.
     """
-    budget = max_length - 3
-    check_pairs(documents, max_length)
+    room = max_length - 3
+    check_pairs(documents, max_length, task, short_probability)
+    word_numbers = tf.constant(np.cumsum(documents.word_starts, dtype=np.int32))
     token_ids = tf.constant(documents.token_ids, tf.int32)
     sentence_starts = tf.constant(documents.sentence_starts, tf.int64)
     document_starts = tf.constant(documents.document_starts, tf.int64)
@@ -79,7 +96,7 @@ def pair_maker(documents, *, max_length, cls_id, sep_id, pad_id, seed):
     lengths[documents.document_starts[1:] - 1] = 0
     ends = tf.constant(np.cumsum(lengths), tf.int64)
     total = int(lengths.sum())
-    count = -(-total // budget)
+    count = -(-total // room)
 
     def make(epoch, example_index):
         key = example_key(seed, epoch, example_index)
@@ -87,25 +104,27 @@ def pair_maker(documents, *, max_length, cls_id, sep_id, pad_id, seed):
         place = (example_index * total // count + offset) % total
         start = tf.searchsorted(ends, place, side="right", out_type=tf.int64)  # the first sentence of A
         document = tf.searchsorted(document_starts, start, side="right", out_type=tf.int64) - 1
+        budget = row_budget(key, room, short_probability)
         end = run_end(start, budget, document)
         end = tf.maximum(end, start + 2)
         split = start + 1 + below(stream(key, "pairs/split"), end - start - 1)  # A is start ... split - 1
 
         a_length = tf.gather(sentence_starts, split) - tf.gather(sentence_starts, start)
-        other = below(stream(key, "pairs/document"), document_count - 1)
-        other = other + tf.cast(other >= document, tf.int64)
-        first, last = tf.gather(document_starts, other), tf.gather(document_starts, other + 1)
-        other_start = first + below(stream(key, "pairs/sentence"), last - first)
-        other_end = run_end(other_start, tf.maximum(budget - a_length, 1), other)
-
-        is_random = stream(key, "pairs/random") < tf.constant(2**31, tf.uint32)
-        sentences = tf.stack(
-            [start, split, tf.where(is_random, other_start, split), tf.where(is_random, other_end, end)], axis=1
-        )
+        follows, before = (split, end), (start, split)
+        differs = stream(key, "pairs/random") < tf.constant(2**31, tf.uint32)
+        if task == "next_sentence":
+            other = below(stream(key, "pairs/document"), document_count - 1)
+            other = other + tf.cast(other >= document, tf.int64)
+            first, last = tf.gather(document_starts, other), tf.gather(document_starts, other + 1)
+            other_start = first + below(stream(key, "pairs/sentence"), last - first)
+            other_end = run_end(other_start, tf.maximum(budget - a_length, 1), other)
+            follows = tf.where(differs, other_start, split), tf.where(differs, other_end, end)
+        swapped = differs & (task == "sentence_order")
+        sentences = tf.stack([*before, *follows], axis=1)  # (B, 4)
         return {
-            **pack(sentences),
-            "next_sentence_label": tf.cast(is_random, tf.int32),
-            "sentences": sentences,
+            **pack(sentences, budget, swapped),
+            "next_sentence_label": tf.cast(differs, tf.int32),
+            "sentences": tf.where(swapped[:, None], tf.roll(sentences, 2, axis=1), sentences),
             "example_index": example_index,
         }
 
@@ -115,22 +134,27 @@ def pair_maker(documents, *, max_length, cls_id, sep_id, pad_id, seed):
         reached = tf.searchsorted(sentence_starts, wanted, side="left", out_type=tf.int64)
         return tf.minimum(reached, tf.gather(document_starts, document + 1))
 
-    def pack(sentences):
-        """[CLS] A [SEP] B [SEP] and padding; A loses its front, B its end."""
+    def pack(sentences, budget, swapped):
+        """[CLS] A [SEP] B [SEP] and padding, or B first; A loses its front, B its end."""
         a_start, a_end, b_start, b_end = tf.unstack(tf.gather(sentence_starts, sentences), axis=1)  # in tokens
         a_length, b_length = longest_first(a_end - a_start, b_end - b_start, budget)
-        a_length, b_length = a_length[:, None], b_length[:, None]
+        a_start = a_end - a_length
+        a_start, b_start = tf.where(swapped, b_start, a_start)[:, None], tf.where(swapped, a_start, b_start)[:, None]
+        a_length, b_length = tf.where(swapped, b_length, a_length), tf.where(swapped, a_length, b_length)
+        a_length, b_length = a_length[:, None], b_length[:, None]  # from here on A is the first part
         position = tf.range(max_length, dtype=tf.int64)[None, :]  # (1, T)
         in_a = (position >= 1) & (position <= a_length)
         in_b = (position >= a_length + 2) & (position <= a_length + b_length + 1)
-        source = tf.where(in_a, position - 1 + a_end[:, None] - a_length, position - a_length - 2 + b_start[:, None])
-        tokens = tf.gather(token_ids, tf.where(in_a | in_b, source, 0))  # (B, T)
+        source = tf.where(in_a, position - 1 + a_start, position - a_length - 2 + b_start)
+        source = tf.where(in_a | in_b, source, 0)
+        tokens = tf.gather(token_ids, source)  # (B, T)
         real = position <= a_length + b_length + 2
         special = tf.where(position == 0, cls_id, tf.where(real, sep_id, pad_id))
         return {
             "token_ids": tf.where(in_a | in_b, tokens, special),
             "segment_ids": tf.cast(real & (position >= a_length + 2), tf.int32),
             "padding_mask": tf.cast(real, tf.int32),
+            "word_ids": tf.where(in_a | in_b, tf.gather(word_numbers, source), -1),
         }
 
     return count, make
@@ -143,17 +167,30 @@ def longest_first(a_length, b_length, budget):
     return a_kept, tf.minimum(b_length, budget - a_kept)
 
 
-def check_pairs(documents, max_length):
+def row_budget(key, room, short_probability):
+    """How many tokens an example may hold: `room`, or with `short_probability` 2 to `room`; (B,) int64."""
+    if not short_probability:
+        return tf.fill(tf.shape(key), tf.constant(room, tf.int64))
+    is_short = draw(stream(key, "pairs/short"), 0) < share(short_probability)
+    return tf.where(is_short, 2 + below(stream(key, "pairs/length"), room - 1), room)
+
+
+def check_pairs(documents, max_length, task, short_probability):
     """Raises ValueError where sentence pairs cannot be made."""
+    if task not in TASKS:
+        raise ValueError(f"`task` must be one of {', '.join(TASKS)}, got {task!r}.")
+    if not 0 <= short_probability < 1:
+        raise ValueError(f"`short_probability` must be from 0 up to 1, got {short_probability}.")
     if max_length < 5:
         raise ValueError(f"`max_length` must be at least 5 for [CLS] A [SEP] B [SEP], got {max_length}.")
     sizes = np.diff(documents.document_starts)
-    if len(sizes) < 2:
+    if len(sizes) < 2 and (task == "next_sentence" or not len(sizes)):
         raise ValueError(
             f"Next-sentence prediction needs at least 2 documents, got {len(sizes)}. "
             "Put a blank line between documents."
         )
     if sizes.max() < 2:
+        name = task.capitalize().replace("_", "-")
         raise ValueError(
-            f"Next-sentence prediction needs a document of at least 2 sentences, got {len(sizes)} documents of one."
+            f"{name} prediction needs a document of at least 2 sentences, got {len(sizes)} documents of one."
         )

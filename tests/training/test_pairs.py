@@ -16,9 +16,9 @@ IDS = {"cls_id": 2, "sep_id": 3, "pad_id": 0}
 T = 40
 
 
-def pairs(epochs, seed=5, max_length=T, tokenized=TOKENIZED):
+def pairs(epochs, seed=5, max_length=T, tokenized=TOKENIZED, **options):
     """All examples of the given epochs, as arrays."""
-    count, make = pair_maker(tokenized, max_length=max_length, seed=seed, **IDS)
+    count, make = pair_maker(tokenized, max_length=max_length, seed=seed, **IDS, **options)
     features = make(
         tf.repeat(tf.cast(epochs, tf.int64), count), tf.tile(tf.range(count, dtype=tf.int64), [len(epochs)])
     )
@@ -59,8 +59,49 @@ def test_labels_recomputed_from_the_words_are_all_right():
             assert a[0][0] != b[0][0]
 
 
-def test_half_of_the_pairs_are_random_within_3_sigma():
-    labels = pairs(range(400))["next_sentence_label"]
+def test_order_labels_recomputed_from_the_words_are_all_right():
+    features = pairs(range(30), task="sentence_order", short_probability=0.1)
+    for (a, b), label, sentences in zip(
+        runs(features), features["next_sentence_label"], features["sentences"], strict=True
+    ):
+        first, second = (b, a) if label else (a, b)
+        words = all_places(first[0][0])
+        start = words.index(first[0])
+        assert words[start : start + len(first) + len(second)] == first + second  # one unbroken run, cut in two
+        assert second[0][2] == 0
+        place = [int(TOKENIZED.document_starts[d] + s) for d, s, _ in (a[0], a[-1], b[0], b[-1])]
+        assert sentences[0] <= place[0] <= place[1] < sentences[1]
+        assert sentences[2] <= place[2] <= place[3] < sentences[3]
+
+
+def test_sentence_order_needs_one_document():
+    documents = [["one two", "three"]]
+    tokenizer = tokenizer_for(documents)
+    tokenized = tokenize_documents(documents, tokenizer)
+    features = pairs(range(50), tokenized=tokenized, max_length=12, task="sentence_order")
+    labelled = zip(features["token_ids"], features["next_sentence_label"], strict=True)
+    assert {(*ids[ids > 3].tolist(), int(label)) for ids, label in labelled} == {(5, 6, 7, 0), (7, 5, 6, 1)}
+
+
+def test_a_tenth_of_the_rows_is_short():
+    full, short = (pairs(range(300), short_probability=p)["padding_mask"].sum(axis=1) for p in (0, 0.1))
+    filled = full == T
+    shorter = filled & (short < T)  # of 2 to 37 tokens wanted, the greatest fill the row as well
+    assert filled.sum() > 3000
+    assert 0.08 < shorter.sum() / filled.sum() < 0.1
+    assert len(np.unique(short[shorter])) > 25
+
+
+def test_word_ids_tell_words_apart():
+    features = pairs(range(3))
+    ids, words = features["token_ids"], features["word_ids"]
+    assert ((words == -1) == (ids < 5)).all()
+    assert (words[:, 1:] != words[:, :-1])[ids[:, 1:] > 4].all()  # this tokenizer has no pieces
+
+
+@pytest.mark.parametrize("task", ["next_sentence", "sentence_order"])
+def test_half_of_the_pairs_are_random_within_3_sigma(task):
+    labels = pairs(range(400), task=task)["next_sentence_label"]
     assert len(labels) >= 6000
     assert abs(labels.sum() - len(labels) / 2) <= 3 * math.sqrt(len(labels)) / 2
 
@@ -163,3 +204,13 @@ def test_bad_corpora(documents, max_length, message):
     tokenized = tokenize_documents(documents, tokenizer_for(documents))
     with pytest.raises(ValueError, match=message):
         pair_maker(tokenized, max_length=max_length, seed=0, **IDS)
+
+
+def test_bad_options():
+    with pytest.raises(ValueError, match=r"^`task` must be one of next_sentence, sentence_order, got 'nsp'\.$"):
+        pairs([0], task="nsp")
+    with pytest.raises(ValueError, match=r"^`short_probability` must be from 0 up to 1, got 1\.5\.$"):
+        pairs([0], short_probability=1.5)
+    tokenized = tokenize_documents([["a"], ["b"]], tokenizer_for([["a"], ["b"]]))
+    with pytest.raises(ValueError, match=r"^Sentence-order prediction needs a document of at least 2 sentences, got 2"):
+        pairs([0], tokenized=tokenized, task="sentence_order")

@@ -75,6 +75,10 @@ def test_a_corpus_of_few_documents_is_an_error(tmp_path, documents):
 def test_bad_configs():
     with pytest.raises(ValueError, match=r"^`minutes` must be positive, got 0\.$"):
         Pretrain(out="out", minutes=0)
+    with pytest.raises(ValueError, match=r"^`pairing` must be one of next_sentence, sentence_order, got 'none'\.$"):
+        Pretrain(out="out", pairing="none")
+    with pytest.raises(ValueError, match=r"^`rate` must be between 0 and 1, got 15\.$"):
+        Pretrain(out="out", rate=15)
     with pytest.raises(ValueError, match=r"^`steps` must be at least 0, got -1\.$"):
         Pretrain(out="out", steps=-1)
 

@@ -55,6 +55,29 @@ def test_same_examples_for_any_batch_size_and_parallelism(batch_size, steps, par
     assert_equal(examples(batches()), examples(other))
 
 
+@pytest.mark.parametrize(
+    "options", [{"pairing": "sentence_order", "masking": "words"}, {"pairing": "full_sentences", "masking": "spans"}]
+)
+def test_pairings_and_maskings(options):
+    options = {"rate": 0.3, "short_probability": 0.1, "max_predictions": 12, **options}
+    found = batches(**options)
+    assert_equal(examples(found), examples(batches(batch_size=16, steps=6, parallel_calls=4, **options)))
+    x, y, _ = found[0]
+    assert x["masked_positions"].shape == (8, 12)
+    labels = y if options["pairing"] == "full_sentences" else y["mlm_logits"]
+    assert labels.shape == (8, 12)
+    masked = [(x["token_ids"] == TOKENIZER.mask_id).sum() for x, _, _ in found]
+    real = [(x["token_ids"] > 3).sum() for x, _, _ in found]
+    assert 0.15 < sum(masked) / sum(real) < 0.3  # 80% of 30% or, of short rows, a little more or less
+
+
+def test_bad_choices():
+    with pytest.raises(ValueError, match=r"^`pairing` must be one of next_sentence, sentence_order, full_sentences"):
+        batches(pairing="none")
+    with pytest.raises(ValueError, match=r"^`masking` must be one of tokens, words, spans, got 'word'\.$"):
+        batches(masking="word")
+
+
 def test_a_resumed_run_sees_the_rest():
     assert_equal(examples(batches()[7:]), examples(batches(start=7)))
 

@@ -15,11 +15,12 @@ from keras_bert.training import corpus
 from keras_bert.training.losses import pretraining_objectives
 from keras_bert.training.metrics import wilson_interval
 from keras_bert.training.optimization import adamw, warmup_linear
-from keras_bert.training.pairs import tokenize_documents
-from keras_bert.training.pretraining_batches import pretraining_batches
+from keras_bert.training.pairs import TASKS, tokenize_documents
+from keras_bert.training.pretraining_batches import MASKINGS, check_choice, pretraining_batches
 from keras_bert.training.progress import ProgressBar
 from keras_bert.training.run_folder import check_out, write_run
 from keras_bert.training.vocabulary import train_vocab
+from keras_bert.training.words import find_segmenter
 
 PYTHON_DOCS = "python-docs"
 REPORTS = 10  # points of the curves
@@ -42,6 +43,11 @@ class Pretrain:
         steps: batches to train on; 0 takes as many as fit into `minutes` on this machine.
         learning_rate: its peak, after a tenth of the steps.
         dropout: of hidden states and attention.
+        pairing: "next_sentence", or "sentence_order" as in ALBERT.
+        masking: "tokens"; "words", whole ones; or "spans" of one to four words.
+        rate: share of the tokens to mask.
+        short_probability: share of the pairs that fill a random part of the row only.
+        segmenter: what finds words in Chinese text for masking: "jieba", or "spaces" where they part the words.
         seed: decides the start, the pairs, the masks and their order.
     """
 
@@ -58,12 +64,21 @@ class Pretrain:
     steps: int = 0
     learning_rate: float = 1.5e-3
     dropout: float = 0.1
+    pairing: str = "next_sentence"
+    masking: str = "tokens"
+    rate: float = 0.15
+    short_probability: float = 0.1
+    segmenter: str | None = None
     seed: int = 0
 
     def __post_init__(self):
         for name in ("vocab_size", "max_length", "batch_size", "minutes", "learning_rate"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"`{name}` must be positive, got {getattr(self, name)}.")
+        check_choice("pairing", self.pairing, TASKS)
+        check_choice("masking", self.masking, MASKINGS)
+        if not 0 < self.rate < 1:
+            raise ValueError(f"`rate` must be between 0 and 1, got {self.rate}.")
         if self.steps < 0:
             raise ValueError(f"`steps` must be at least 0, got {self.steps}.")
 
@@ -81,8 +96,9 @@ def run(config):
     train_documents, held_documents = corpus.hold_out(read_corpus(config.corpus))
     sentences = (sentence for document in train_documents.values() for sentence in document)
     tokenizer = Tokenizer(train_vocab(sentences, config.vocab_size, config.lowercase), lowercase=config.lowercase)
-    train = tokenize_documents(list(train_documents.values()), tokenizer)
-    held = tokenize_documents(list(held_documents.values()), tokenizer)
+    segmenter = find_segmenter(config.segmenter)
+    train = tokenize_documents(list(train_documents.values()), tokenizer, segmenter)
+    held = tokenize_documents(list(held_documents.values()), tokenizer, segmenter)
     held_batches = batches(config, held, tokenizer, None).cache()  # one epoch: the same pairs and masks each time
 
     seconds = 60 * config.minutes - (time.monotonic() - started)
@@ -122,9 +138,13 @@ def batches(config, documents, tokenizer, steps):
         tokenizer,
         max_length=config.max_length,
         batch_size=config.batch_size,
-        max_predictions=math.ceil(0.15 * config.max_length),
+        max_predictions=math.ceil(config.rate * config.max_length),
         seed=config.seed,
         steps=steps,
+        pairing=config.pairing,
+        masking=config.masking,
+        rate=config.rate,
+        short_probability=config.short_probability,
     )
 
 
