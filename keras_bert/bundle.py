@@ -159,7 +159,7 @@ def _with_positions(arrays, stored_rows, config):
     """Lets the position table have the config's rows where the file has its own."""
     path, rows = "embeddings/position_embeddings", config.max_position_embeddings
     shape, read = arrays[path]
-    if shape[0] != stored_rows or rows == stored_rows:
+    if shape[:1] != (stored_rows,) or rows == stored_rows:
         return arrays
     return {**arrays, path: ((rows, *shape[1:]), lambda: resized(read(), rows, config.position_offset))}
 

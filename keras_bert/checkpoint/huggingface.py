@@ -135,8 +135,9 @@ def foreign_config(values, pooler, source):
 
 def bare(family, name):
     """Strips what writers put before or call differently: the family's name, and gamma and beta of old layer norms."""
-    name = name.removeprefix(FAMILIES[family].prefix)
-    return re.sub(r"LayerNorm\.(gamma|beta)$", lambda match: f"LayerNorm.{PARTS[match[1]]}", name)
+    name = re.sub(r"^((module|model)\.)*", "", name).removeprefix(FAMILIES[family].prefix)
+    name = re.sub(r"\blayer_normalization(_\d+)?\.", "LayerNorm.", name)
+    return re.sub(r"(LayerNorm|layer_?norm)\.(gamma|beta)$", lambda match: f"{match[1]}.{PARTS[match[2]]}", name)
 
 
 def stored_name(config, head, path):
@@ -179,10 +180,10 @@ def find_arrays(found, head, config, weight_paths):
     unused = sorted(names.keys() - set(wanted.values()) - copies)
     unknown = [name for name in unused if not name.startswith(_legal_leftovers(config.model_type))]
     if unknown:
-        near = {name: difflib.get_close_matches(name, filter(None, wanted.values()), n=1) for name in unknown[:5]}
-        hints = [f"{name} (near: {match[0]})" if match else name for name, match in near.items()]
+        near = difflib.get_close_matches(unknown[0], set(filter(None, wanted.values())), n=5, cutoff=0)
         raise ValueError(
-            f"{found.path} holds {len(unknown)} weights that no part of this model has: {', '.join(hints)}."
+            f"{found.path} holds {len(unknown)} weights that no part of this model has: {', '.join(unknown[:5])}. "
+            f"The nearest names to {unknown[0]}: {', '.join(near)}."
         )
     return arrays, sorted(wanted.keys() - arrays.keys()), unused
 
