@@ -14,6 +14,11 @@ from keras_bert.files import replace_file
 
 DISTRIBUTIONS = ("tensorflow", "keras", "tensorflow-text", "keras-hub", "tokenizers", "torch", "transformers")
 DISTRIBUTIONS += ("onnxruntime",)
+HEADER = """# Results
+
+What was measured, each section by one command. Where the load average is above the number of cores, other programs ran
+too: ratios then mean more than milliseconds, and CPU time more than the clock.
+"""
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -48,7 +53,7 @@ def publish(title, tables, out=None):
         console.print(shown)
     console.print(facts())
     if out is not None:
-        old = out.read_text(encoding="utf-8") if out.exists() else "# Results\n"
+        old = out.read_text(encoding="utf-8") if out.exists() else HEADER
         with replace_file(out) as temporary:
             Path(temporary).write_text(with_section(old, title, markdown(tables)), encoding="utf-8")
 

@@ -73,7 +73,7 @@ def test_tokenizer_tables(vocab):
 def test_model_tables():
     assert [row[-2:] for row in training.pretraining(SIZES, 1, 1).rows] == [("1.00", "1.00")]
     rows = inference.inference(SIZES, 1, {(1, 5): 1})
-    assert rows.columns == ("model", "largest difference", "ms at (1, 5)")
+    assert rows.columns == ("model", "largest difference", "ms at (1, 5)", "CPU ms")
     assert [row[0] for row in rows.rows] == ["ours: tf.function", "ours: SavedModel"]
     assert all(float(row[1]) <= 1e-6 for row in rows.rows)
 
