@@ -36,7 +36,7 @@ class Tables:
         rank_page, ranks (rows * 128,) int32: places in canonical ordering.
         case_page, case (rows * 128,) int32: cased or looked through, for the final sigma; None where it is no rule.
         trie (rows, 3) int32: check, base, token id or -1.
-        word_base, continuation_base: the two roots.
+        word_base, continuation_base: the two roots; dead_base: a state that leads nowhere.
         longest: most letters in a token, the number of steps of a walk.
         max_letters: a longer word is one unknown token.
     """
@@ -52,6 +52,7 @@ class Tables:
     trie: np.ndarray
     word_base: int
     continuation_base: int
+    dead_base: int
     longest: int
     max_letters: int
 
@@ -73,7 +74,7 @@ def build_tables(vocab, becomes, kinds, ranks, case=None, max_letters=100):
     symbol = np.full(NUM_CODE_POINTS, UNKNOWN, "int32")
     symbol[alphabet] = np.arange(2, len(alphabet) + 2)
     symbol[[0, ord(" ")]] = BOUNDARY
-    trie, word_base, continuation_base = _double_array(ids, continues, lengths, symbol[letters])
+    trie, *bases = _double_array(ids, continues, lengths, symbol[letters])
     entries = symbol[becomes] << KIND_BITS | kinds[:, None]
     entries[becomes == 0] = 0
     entries[:, 0] |= np.where(becomes[:, 1] > 0, MORE, 0)
@@ -84,8 +85,7 @@ def build_tables(vocab, becomes, kinds, ranks, case=None, max_letters=100):
         *_paged(ranks),
         *((None, None) if case is None else _paged(case)),
         trie,
-        word_base,
-        continuation_base,
+        *bases,
         longest=int(lengths.max(initial=1)),
         max_letters=max_letters,
     )
@@ -116,15 +116,15 @@ def _matchable(vocab, becomes, kinds, max_letters):
 
 
 def _double_array(ids, continues, lengths, letters):
-    """Lays the tokens into rows (check, base, token id); returns them and the bases of the two roots."""
+    """Lays the tokens into rows (check, base, token id); returns them, the roots' bases, and one that leads nowhere."""
     parent, label, token = _trie_nodes(ids, continues, lengths, letters)
     width = int(label.max(initial=UNKNOWN)) + 1
     first_child = np.searchsorted(parent, np.arange(len(token) + 1))
-    base = _place(label, first_child, width)
-    rows = np.full((int(base.max()) + width, 3), -1, "int32")
+    base, dead = _place(label, first_child, width)
+    rows = np.full((max(int(base.max()), dead) + width, 3), -1, "int32")
     place = base[parent] + label
     rows[place] = np.stack([label, base[2:], token[2:]], axis=1)
-    return rows, int(base[0]), int(base[1])
+    return rows, int(base[0]), int(base[1]), dead
 
 
 def _trie_nodes(ids, continues, lengths, letters):
@@ -149,7 +149,10 @@ def _trie_nodes(ids, continues, lengths, letters):
 
 
 def _place(label, first_child, width):
-    """Gives each node a base so that no two children share a row and no two parents a base: int64 (nodes,)."""
+    """Gives each node a base so that no two children share a row and no two parents a base: int64 (nodes,).
+
+    Also gives a base that leads nowhere.
+    """
     children = np.diff(first_child)
     room = 2 * len(label) + 8 * width + 4 * _WINDOW
     used, taken = np.zeros(room, bool), np.zeros(room, bool)  # rows; bases
@@ -172,8 +175,9 @@ def _place(label, first_child, width):
         taken[found] = used[found + labels] = True
     single = np.flatnonzero(children == 1)
     base, taken = _place_single(base, single, label[first_child[single]], used, taken)
-    base[children == 0] = np.flatnonzero(~taken)[0]  # no parent's base: leads nowhere
-    return base
+    dead = int(np.flatnonzero(~taken)[0])  # no parent's base: leads nowhere
+    base[children == 0] = dead
+    return base, dead
 
 
 def _place_single(base, nodes, labels, used, taken):

@@ -7,6 +7,7 @@ ids only where a vocabulary holds two marks that are newer than the rules' Unico
 
 import math
 
+import numpy as np
 from keras import ops
 
 from keras_bert.tokenization.characters import (
@@ -20,7 +21,10 @@ from keras_bert.tokenization.characters import (
     SIGMA,
     TRANSPARENT,
 )
+from keras_bert.tokenization.gathering import take
 from keras_bert.tokenization.trie import BOUNDARY, KIND_BITS, UNKNOWN
+
+ID_BITS = 21  # a match is length << ID_BITS | token id
 
 
 def parts_of(texts, tables, unk_id, length, allowed=None):
@@ -44,8 +48,8 @@ def word_pieces(code_points, tables, unk_id, length, allowed=None):
     """
     rows = ops.shape(code_points)[0]
     code_points = ops.clip(code_points, 0, NUM_CODE_POINTS - 1)
-    entries = ops.take(tables.entries, _row(code_points, tables.page))
-    more = ops.take(tables.more, _row(code_points, tables.more_page), axis=0)  # (B, C, 2)
+    entries = take(tables.entries, _row(code_points, tables.page))
+    more = take(tables.more, _row(code_points, tables.more_page))  # (B, C, 2)
     given = None
     if allowed is not None:
         entries, more, given = special_tokens(entries, more, code_points, allowed)
@@ -103,16 +107,16 @@ def walk(symbols, following, base, tables):
     """
     total = ops.shape(symbols)[0]
     following = ops.pad(following, (0, tables.longest))
-    alive = symbols > BOUNDARY
-    length, token = ops.zeros_like(symbols), ops.zeros_like(symbols)
+    check, next_base, token = np.concatenate([tables.trie, [[-1, tables.dead_base, -1]]]).astype("int32").T
+    token = np.where(token >= 0, token, -(1 << 30))  # less than any match, whatever the step
+    best = ops.zeros_like(symbols)
     for step in range(tables.longest):
         symbol = following[step : step + total] if step else symbols
-        row = ops.take(tables.trie, base + symbol, axis=0)  # (N, 3)
-        alive = alive & (row[:, 0] == symbol)
-        base = ops.where(alive, row[:, 1], 0)
-        hit = alive & (row[:, 2] >= 0)
-        length, token = ops.where(hit, step + 1, length), ops.where(hit, row[:, 2], token)
-    return length, token
+        row = base + symbol
+        row = ops.where(take(check, row) == symbol, row, len(tables.trie))
+        best = ops.maximum(best, take(token, row) + (step + 1) * (1 << ID_BITS))
+        base = take(next_base, row)
+    return best // (1 << ID_BITS), best % (1 << ID_BITS)
 
 
 def greedy_path(starts, goes_on, inside, sizes, ids, unk_id, max_letters):
@@ -123,15 +127,15 @@ def greedy_path(starts, goes_on, inside, sizes, ids, unk_id, max_letters):
     """
     total = ops.shape(sizes)[0]
     jump = ops.arange(total) + sizes
-    jump = ops.where((sizes > 0) & ops.take(ops.pad(goes_on, (0, 1)), ops.minimum(jump, total)), jump, total)
+    jump = ops.where((sizes > 0) & take(ops.pad(goes_on, (0, 1)), ops.minimum(jump, total)), jump, total)
     piece = reached(jump, starts, max_letters) & inside
     word = ops.where(inside, ops.cumsum(ops.cast(starts, "int32")), 0)
     begin = total - _scatter(ops.where(starts, word, total + 2), total - ops.arange(total), total + 2)  # by word
-    begin, end = ops.take(begin, word), ops.take(begin, word + 1)
+    begin, end = take(begin, word), take(begin, word + 1)
     holes = ops.pad(ops.cumsum(ops.cast(piece & (sizes == 0), "int32")), (1, 0))  # before each position
     letters = ops.pad(ops.cumsum(ops.cast(goes_on, "int32")), (1, 0))
-    long = ops.take(letters, end) - ops.take(letters, begin) >= max_letters
-    unknown = (ops.take(holes, end) > ops.take(holes, begin)) | long
+    long = take(letters, end) - take(letters, begin) >= max_letters
+    unknown = (take(holes, end) > take(holes, begin)) | long
     return ops.where(unknown, starts, piece), ops.where(unknown, unk_id, ids)
 
 
@@ -145,7 +149,7 @@ def reached(jump, starts, steps):
     marked = ops.pad(ops.cast(starts, "int32"), (0, 1))
     for _ in range(math.ceil(math.log2(steps))):
         marked = ops.maximum(marked, _scatter(ops.where(marked > 0, jump, total + 1), marked, total + 1))
-        jump = ops.take(jump, jump)
+        jump = take(jump, jump)
     return marked[:total] > 0
 
 
@@ -165,7 +169,7 @@ def special_tokens(entries, more, code_points, allowed):
     rows, chars = ops.shape(code_points)
     ended = ops.reshape(ops.pad(code_points, [[0, 0], [0, 1]]), (-1,))  # no token goes over a row's end
     total = rows * (chars + 1)
-    symbols = ops.take(allowed.entries, _row(ended, allowed.page)) // (1 << KIND_BITS)
+    symbols = take(allowed.entries, _row(ended, allowed.page)) // (1 << KIND_BITS)
     size, token = walk(symbols, symbols, ops.full((total,), allowed.word_base, "int32"), allowed)
     place = ops.arange(total)
     on_path = reached(place + ops.maximum(size, 1), place % (chars + 1) == 0, chars + 1)
@@ -181,7 +185,7 @@ def special_tokens(entries, more, code_points, allowed):
 
 def final_sigmas(entries, code_points, tables, given):
     """Makes each capital sigma that ends a word the final one, as in neighbours.py: entries (B, C)."""
-    case = ops.take(tables.case, _row(code_points, tables.case_page))
+    case = take(tables.case, _row(code_points, tables.case_page))
     if given is not None:
         case = ops.where(given >= 0, OTHER, case)
     rows, chars = ops.shape(case)
@@ -189,14 +193,14 @@ def final_sigmas(entries, code_points, tables, given):
     order = ops.cumsum(ops.cast(seen, "int32"), axis=1) + ops.expand_dims(ops.arange(rows) * (chars + 2), 1)
     total = rows * (chars + 2)
     classes = _scatter(ops.where(seen, order, total), case, total)  # OTHER before and after each row
-    before, after = ops.take(classes, ops.maximum(order - 1, 0)), ops.take(classes, order + 1)
+    before, after = take(classes, ops.maximum(order - 1, 0)), take(classes, order + 1)
     final = (code_points == SIGMA) & (before == CASED) & (after != CASED)
     page, place = divmod(FINAL_SIGMA, PAGE)
     return ops.where(final, int(tables.entries[tables.page[page] * PAGE + place]), entries)
 
 
 def _row(code_points, page):
-    return ops.take(page, code_points // PAGE) * PAGE + code_points % PAGE
+    return take(page, code_points // PAGE) * PAGE + code_points % PAGE
 
 
 def _targets(kept, width):
