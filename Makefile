@@ -30,8 +30,16 @@ quickstart: venv
 test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
-test-all: lint .venv-witness/installed
+test-all: lint .venv-witness/installed .venv-keras-hub/installed
 	KERAS_BERT_WITNESS=$(CURDIR)/.venv-witness/bin/python $(BIN)/python -m pytest
+	.venv-keras-hub/bin/python -m pytest tests/checkpoint/test_keras_hub.py tests/cli/test_convert.py -k hub
+
+# the package with its extra keras-nlp
+.venv-keras-hub/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-keras-hub
+	.venv-keras-hub/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--editable ".[keras-nlp,test]"
+	@touch $@
 
 # what the tests ask in a process of its own; it never gets into .venv
 .venv-witness/installed: tests/golden/witness.txt
@@ -54,4 +62,4 @@ bench: .venv-bench/installed
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-bench .venv-witness build dist *.egg-info .pytest_cache .ruff_cache quickstart
+	rm -rf .venv .venv-bench .venv-witness .venv-keras-hub build dist *.egg-info .pytest_cache .ruff_cache quickstart
