@@ -4,6 +4,7 @@ from keras_bert.added_tokens import add_tokens
 from keras_bert.bundle import Bundle, create, load, save
 from keras_bert.config import BertConfig
 from keras_bert.encoder import build_encoder
+from keras_bert.features import features_from_huggingface
 from keras_bert.heads import HEADS
 from keras_bert.prediction import predict
 from keras_bert.schedules import WarmupLinear as _WarmupLinear  # noqa: F401 - registers it
@@ -21,6 +22,7 @@ __all__ = [
     "add_tokens",
     "build_encoder",
     "create",
+    "features_from_huggingface",
     "load",
     "predict",
     "save",
