@@ -30,8 +30,9 @@ quickstart: venv
 test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
-test-all: lint .venv-witness/installed .venv-keras-hub/installed
-	KERAS_BERT_WITNESS=$(CURDIR)/.venv-witness/bin/python $(BIN)/python -m pytest
+test-all: lint .venv-witness/installed .venv-mediapipe/installed .venv-keras-hub/installed
+	KERAS_BERT_WITNESS=$(CURDIR)/.venv-witness/bin/python \
+		KERAS_BERT_MEDIAPIPE=$(CURDIR)/.venv-mediapipe/bin/python $(BIN)/python -m pytest
 	.venv-keras-hub/bin/python -m pytest tests/checkpoint/test_keras_hub.py tests/cli/test_convert.py -k hub
 
 # the package with its extra keras-nlp
@@ -45,6 +46,11 @@ test-all: lint .venv-witness/installed .venv-keras-hub/installed
 .venv-witness/installed: tests/golden/witness.txt
 	$(PYTHON) -m venv .venv-witness
 	.venv-witness/bin/pip install --quiet --disable-pip-version-check --requirement tests/golden/witness.txt
+	@touch $@
+
+.venv-mediapipe/installed:
+	$(PYTHON) -m venv .venv-mediapipe
+	.venv-mediapipe/bin/pip install --quiet --disable-pip-version-check mediapipe==1.2.3
 	@touch $@
 
 lint: venv
@@ -62,4 +68,4 @@ bench: .venv-bench/installed
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-bench .venv-witness .venv-keras-hub build dist *.egg-info .pytest_cache .ruff_cache quickstart
+	rm -rf .venv .venv-bench .venv-witness .venv-mediapipe .venv-keras-hub build dist *.egg-info .pytest_cache .ruff_cache quickstart

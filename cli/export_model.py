@@ -10,8 +10,10 @@ def export(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A saved model.")],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the artifact and report.json go.")],
     format: Annotated[str, typer.Option(help="saved_model, tflite or onnx.")] = "saved_model",
-    inputs: Annotated[str | None, typer.Option(help="tflite: text, pair, ids or free_ids.")] = None,
+    inputs: Annotated[str | None, typer.Option(help="tflite: text, pair, ids, free_ids, mediapipe.")] = None,
     max_length: Annotated[int | None, typer.Option(help="saved_model, tflite: tokens of a text.")] = None,
+    quantize: Annotated[str | None, typer.Option(help="tflite, onnx: float16 or dynamic (int8).")] = None,
+    eval: Annotated[Path | None, typer.Option(metavar="FILE", help="Texts on which both must agree.")] = None,
 ):
     """Write an artifact, load it back by its own runtime, and compare it with the model.
 
@@ -23,11 +25,35 @@ def export(
     import keras_bert
     from keras_bert.export import export as write
 
-    options = {name: value for name, value in (("inputs", inputs), ("max_length", max_length)) if value is not None}
-    report = write(keras_bert.load(folder), out, format=format, **options)
+    given = {"inputs": inputs, "max_length": max_length, "quantize": quantize}
+    options = {name: value for name, value in given.items() if value is not None}
+    report = write(keras_bert.load(folder), out, format=format, evaluation=evaluation_texts(eval), **options)
     typer.echo(
         f"{report['format']}: {report['bytes'] / 1e6:.1f} MB, largest difference {report['largest_difference']:.1e}, "
-        f"agreement {report['agreement']:.0%}, {report['latency_ms']:.1f} ms a short text "
+        f"{agreement_of(report)}, {report['latency_ms']:.1f} ms a short text "
         f"(Keras {report['keras_latency_ms']:.1f} ms)."
     )
     typer.echo(f"Written to {out}, with report.json.")
+
+
+def evaluation_texts(path):
+    """Reads the texts, or the (text, pair)s, of a .tsv, .csv or .jsonl file; its labels are not needed."""
+    if path is None:
+        return None
+    from keras_bert.training.examples import read_examples
+
+    examples = read_examples(path, labelled=False)
+    return examples.texts if examples.pairs is None else list(zip(examples.texts, examples.pairs, strict=True))
+
+
+def agreement_of(report):
+    """Says how well the artifact keeps the answers, and on how many texts where it was asked about texts."""
+    measured = report["evaluation"]
+    if measured is None:
+        return f"agreement {report['agreement']:.0%}"
+    parts = [
+        f"{words} {measured[name]:.4f}"
+        for name, words in (("agreement", "agreement"), ("cosine_mean", "mean cosine"), ("correlation", "correlation"))
+        if name in measured
+    ]
+    return f"{', '.join(parts)} on {measured['probes']} texts"

@@ -12,18 +12,21 @@ import keras
 
 import keras_bert
 from keras_bert.config import did_you_mean
-from keras_bert.export import comparison
-from keras_bert.files import replace_folder
+from keras_bert.export import agreement, comparison, signatures
+from keras_bert.files import check_replaceable, replace_folder
+from keras_bert.prediction import check_texts
 
 REPORT = "report.json"
+QUANTIZED = 10.0  # difference that no quantization makes: its measure is the agreement, this one finds what is broken
 
 
 @dataclasses.dataclass(frozen=True)
 class Format:
     """Where a format's module is, and what it needs beside TensorFlow.
 
-    The module has `write(bundle, folder, **options)`, `load(folder)`, `probes(bundle, **options)`, `describe(folder)`,
-    the artifact's `FILE` and the `ALLOWED` difference.
+    The module has `write(bundle, folder, **options)`, `load(folder)`, `probes(bundle, **options)`,
+    `text_probes(bundle, texts, pairs, **options)`, `describe(folder)`, the artifact's `FILE`, the `ALLOWED` difference
+    and, for each way to quantize, the `AGREEMENT` that it must reach.
 
     Args:
         extra: the extra of `keras3-bert` that installs `packages`.
@@ -46,21 +49,25 @@ FORMATS = {
 }
 
 
-def export(bundle, path, format="saved_model", **options):
+def export(bundle, path, format="saved_model", evaluation=None, **options):
     """Writes an artifact, loads it back by the format's own runtime and compares it with Keras.
 
     Args:
         bundle: a `Bundle`.
         path: folder to write; an export that is there is replaced, and only once the new one is complete and agrees.
         format: key in `FORMATS`.
-        options: those of the format's `write`: `max_length` for saved_model and tflite; for tflite also `inputs` and
-            `max_code_points`.
+        evaluation: texts of the user's own on which both are asked: a list of str, or of (text, pair).
+        options: those of the format's `write`: `max_length` for saved_model and tflite; `quantize` for tflite and onnx;
+            for tflite also `inputs` and `max_code_points`. A quantized file is written only if it keeps the model's
+            answers on the texts of `evaluation`, or else on `agreement.TEXTS`: 99.5% for "float16", for "dynamic" 98.5%
+            (tflite) and 98% (onnx); vectors must have a mean cosine of 0.99, and scores that correlation.
 
     Returns:
         The report, which is also written to `report.json`: `format`, `head`, `labels`, `options`, `bytes`;
         `largest_difference` (relative where the value is above 1) and `allowed_difference`; `agreement`, the share of
-        probe texts with the same answer; `operations` with counts; `latency_ms` and `keras_latency_ms`, medians for one
-        short text; `versions`; for onnx also `fused`, the nodes that ONNX Runtime makes.
+        probe texts with the same answer; `evaluation`, what `agreement.measure` gives, where there was one;
+        `operations` with counts; `latency_ms` and `keras_latency_ms`, medians for one short text; `versions`; for onnx
+        also `fused`, the nodes that ONNX Runtime makes.
 
     Raises:
         ImportError: an extra is missing.
@@ -69,15 +76,26 @@ def export(bundle, path, format="saved_model", **options):
     chosen = _checked(path, format, options)
     module = importlib.import_module(chosen.module)
     _check_options(module, format, options)
+    quantize = options.get("quantize")
+    texts = ()
+    if evaluation is not None or quantize is not None:
+        texts = _evaluation_texts(bundle, evaluation, options.get("inputs") == "pair")
+    asked = module.text_probes(bundle, *texts, **options) if texts else ()
     with replace_folder(path) as folder:
         module.write(bundle, folder, **options)
         run, probes = module.load(folder), module.probes(bundle, **options)
-        largest, agreement = comparison.compare(probes, run)
-        if not largest <= module.ALLOWED:
+        largest, same = comparison.compare(probes, run, exact=quantize is None)
+        allowed = module.ALLOWED if quantize is None else QUANTIZED
+        if not largest <= allowed:
             raise ValueError(
                 f"The {format} file disagrees with the model: max difference {largest:.2e}, allowed "
-                f"{module.ALLOWED:.0e}. File: {Path(path) / module.FILE} (not written)"
+                f"{allowed:.0e}. File: {Path(path) / module.FILE} (not written)"
             )
+        measured = None
+        if evaluation is not None or quantize is not None:
+            measured = agreement.measure(bundle.head, asked or probes, run)
+        if quantize is not None:
+            _check_quantized(format, Path(path) / module.FILE, quantize, measured, module.AGREEMENT[quantize])
         report = {
             "format": format,
             "head": bundle.head,
@@ -85,8 +103,9 @@ def export(bundle, path, format="saved_model", **options):
             "options": options,
             "bytes": _size(folder, module.FILE),
             "largest_difference": largest,
-            "allowed_difference": module.ALLOWED,
-            "agreement": agreement,
+            "allowed_difference": allowed,
+            "agreement": same if quantize is None else measured.get("agreement"),
+            "evaluation": measured,
             "latency_ms": comparison.median_ms(lambda: run(probes[0].signature, probes[0].inputs)),
             "keras_latency_ms": comparison.median_ms(probes[0].keras),
             **module.describe(folder),
@@ -108,9 +127,7 @@ def _checked(path, format, options):
         raise ImportError(
             f'The format `{format}` needs {", ".join(missing)}: pip install "keras3-bert[{chosen.extra}]"'
         )
-    path = Path(path)
-    if path.is_dir() and any(path.iterdir()) and not (path / REPORT).is_file():
-        raise ValueError(f"{path} holds files that are no export; the folder is replaced whole. Name another place.")
+    check_replaceable(path)
     return chosen
 
 
@@ -119,6 +136,33 @@ def _check_options(module, format, options):
     for name in options:
         if name not in known:
             raise ValueError(f"`{format}` takes no option `{name}`.{did_you_mean(name, known)}")
+
+
+def _evaluation_texts(bundle, evaluation, paired):
+    """Gives (texts, pairs or None) to ask; () where the model needs more than texts."""
+    if evaluation is not None and len(evaluation) == 0:
+        raise ValueError("`evaluation` must hold at least one text, got none.")
+    takes_ids = bundle.head == "multiple_choice" or signatures.MASKED in signatures.inputs(bundle)
+    if takes_ids or bundle.tokenizer is None:
+        if evaluation is not None:
+            raise ValueError(f"`evaluation` needs a tokenizer and a head for one text or pair, got {bundle.head}.")
+        return ()
+    if evaluation is None:
+        return list(agreement.TEXTS), list(agreement.TEXTS[::-1]) if paired else None
+    texts, pairs = list(evaluation), None
+    if isinstance(texts[0], tuple | list):
+        texts, pairs = (list(values) for values in zip(*texts, strict=True))
+    check_texts(texts, pairs)
+    return texts, pairs
+
+
+def _check_quantized(format, file, quantize, measured, needed):
+    lacks = agreement.shortfall(measured, needed)
+    if lacks:
+        raise ValueError(
+            f"The {format} file with `quantize` {quantize!r} {lacks}. Give texts of your own as `evaluation`, or "
+            f"quantize less. File: {file} (not written)"
+        )
 
 
 def _size(folder, file):

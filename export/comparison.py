@@ -62,12 +62,13 @@ def random_features(bundle, batch, length, masked=3):
     return {name: features[name] for name in inputs(bundle)}
 
 
-def compare(probes, run):
+def compare(probes, run, exact=True):
     """Runs all probes on both sides.
 
     Args:
         probes: list of `Probe`.
         run: (signature, inputs) -> arrays by name, of the artifact.
+        exact: whether another label counts as a difference; a quantized file may have one.
 
     Returns:
         The largest `difference`, and the share of texts with the same answer by `same_answers`.
@@ -79,7 +80,8 @@ def compare(probes, run):
             raise ValueError(f"`{probe.signature}` must give {sorted(expected)}, got {sorted(got)}.")
         rows = np.ones(len(next(iter(expected.values()))), bool)
         for name, value in expected.items():
-            largest = max(largest, difference(got[name], value))
+            if exact or np.issubdtype(value.dtype, np.floating):
+                largest = max(largest, difference(got[name], value))
             rows &= same_answers(got[name], value)
         same.append(rows)
     return largest, float(np.concatenate(same).mean())
@@ -109,6 +111,12 @@ def same_answers(got, expected):
     cosine = (got * expected).sum(axis=-1) / np.maximum(lengths, 1e-12)
     alike = (cosine >= SAME_DIRECTION) & (got.argmax(axis=-1) == expected.argmax(axis=-1))
     return (close | alike).reshape(rows, -1).all(axis=1)
+
+
+def check_quantize(quantize, known):
+    """Refuses a way to quantize that the format does not know."""
+    if quantize is not None and quantize not in known:
+        raise ValueError(f"`quantize` must be one of {', '.join(known)}, got {quantize!r}.")
 
 
 def median_ms(run, repeats=15):

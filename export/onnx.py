@@ -12,20 +12,31 @@ import tf2onnx
 from onnx import helper, numpy_helper
 from tf2onnx import optimizer, tfonnx
 
-from keras_bert.export import comparison, signatures
+from keras_bert.export import comparison, onnx_quantization, signatures
+from keras_bert.prediction import checked_length
 
 FILE = "model.onnx"
 ALLOWED = 1e-4
 OPSET = 17
+AGREEMENT = {"float16": 0.995, "dynamic": 0.98}
 
 
-def write(bundle, folder):
+def write(bundle, folder, quantize=None):
     """Writes model.onnx, and the tokenizer's files and labels beside it.
 
     Inputs: the model's, int64, with the axes `batch` and `sequence` (`masked_positions`: `batch` and `masked`), all to
     be given. Outputs: `logits`, `embedding`, or the model's own names. The graph is made to be fused by ONNX Runtime.
+
+    Args:
+        quantize: "float16": weights of half the size, made float32 when the file is loaded; "dynamic": int8 weights
+            with a scale per channel, multiplied with activations that are made int8 batch by batch.
     """
-    onnx.save(convert(bundle), Path(folder) / FILE)
+    comparison.check_quantize(quantize, AGREEMENT)
+    made = convert(bundle)
+    if quantize is not None:
+        made = {"float16": onnx_quantization.halve, "dynamic": onnx_quantization.quantize}[quantize](made)
+        _check(made)
+    onnx.save(made, Path(folder) / FILE)
     signatures.write_names(bundle, Path(folder))
     if bundle.tokenizer is not None:
         bundle.tokenizer.save(folder)
@@ -68,7 +79,7 @@ def load(folder):
     return lambda _, inputs: dict(zip(names, session.run(names, inputs), strict=True))
 
 
-def probes(bundle):
+def probes(bundle, quantize=None):
     """What the artifact is asked after it was written; the first probe is timed."""
     keras, longest = signatures.Keras(bundle), bundle.config.max_length
     sizes = [(batch, min(length, longest)) for batch, length in ((1, 12), (1, 3), (4, 17), (2, 128))]
@@ -77,6 +88,14 @@ def probes(bundle):
         texts = [[comparison.SHORT], list(comparison.TEXTS), [comparison.LONG]]
         batches = [bundle.tokenizer(batch, max_length=longest) for batch in texts] + batches
     return [comparison.id_probe(keras, "", features, "int64") for features in batches]
+
+
+def text_probes(bundle, texts, pairs=None, quantize=None):
+    """Gives a probe for each text, or text and pair."""
+    keras, length = signatures.Keras(bundle), checked_length(None, bundle)
+    for text, pair in zip(texts, pairs or [None] * len(texts), strict=True):
+        features = bundle.tokenizer([text], pair if pair is None else [pair], max_length=length)
+        yield comparison.id_probe(keras, "", features, "int64")
 
 
 def describe(folder):

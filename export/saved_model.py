@@ -66,6 +66,17 @@ def probes(bundle, max_length=None):
     return found
 
 
+def text_probes(bundle, texts, pairs=None, max_length=None):
+    """Gives a probe for each text, or text and pair."""
+    keras, length = signatures.Keras(bundle), checked_length(max_length, bundle)
+    for text, pair in zip(texts, pairs or [None] * len(texts), strict=True):
+        pair = pair if pair is None else [pair]
+        if signatures.takes_text(bundle):
+            yield _text_probe(keras, [text], pair, max_length)
+        else:
+            yield comparison.id_probe(keras, "serving_ids", bundle.tokenizer([text], pair, max_length=length))
+
+
 def describe(folder):
     """Counts the operations of the graph and of all its functions."""
     model = saved_model_pb2.SavedModel()

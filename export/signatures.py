@@ -88,7 +88,10 @@ class Keras:
 
     def answers(self, texts, pairs, max_length):
         """Named answers for lists of texts, in one batch."""
-        features = self.bundle.tokenizer(texts, pairs, max_length=max_length)
+        return self.answers_to(self.bundle.tokenizer(texts, pairs, max_length=max_length))
+
+    def answers_to(self, features):
+        """Named answers for arrays of ids."""
         return arrays(HEADS[self.bundle.head].answer(self._run(features)))
 
     def _run(self, features):

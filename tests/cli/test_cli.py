@@ -94,6 +94,15 @@ def test_train_predict_and_export(run, tmp_path):
     assert (tmp_path / "served" / "1" / "saved_model.pb").is_file()
 
 
+def test_quantized_export_is_asked_about_a_file(run, folder, tmp_path):
+    (tmp_path / "dev.tsv").write_text("text\tlabel\ngood film\tpositive\nbad world\tnegative\n")
+    options = ("--format", "onnx", "--quantize", "float16", "--eval", tmp_path / "dev.tsv", "--out", tmp_path / "onnx")
+    assert "agreement 1.0000 on 2 texts" in run("export", folder, *options)
+    report = json.loads((tmp_path / "onnx" / "report.json").read_text())
+    assert report["options"] == {"quantize": "float16"}
+    assert report["evaluation"] == {"probes": 2, "agreement": 1.0}
+
+
 def test_predict_embeddings_words_and_pairs(run, tmp_path, folder):
     keras_bert.save(tiny_bundle("sentence_embedder"), tmp_path / "embedder")
     (line,) = run("predict", tmp_path / "embedder", "hello").splitlines()
