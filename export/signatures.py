@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.heads import HEADS
+from keras_bert.tokenization.tokenizer import Tokenizer
 from keras_bert.tokenization.vocabulary import write_vocab
 
 # of models with one output that is not logits
@@ -17,7 +18,7 @@ def takes_text(bundle):
     """Whether a text alone is enough for an answer: there is a tokenizer, and the model needs only what it gives."""
     head = HEADS.get(bundle.head)
     answers_texts = head is not None and head.answer is not None and MASKED not in inputs(bundle)
-    return answers_texts and bundle.tokenizer is not None
+    return answers_texts and isinstance(bundle.tokenizer, Tokenizer)  # those of the host are no graphs
 
 
 def takes_pairs(bundle):
@@ -106,7 +107,7 @@ def arrays(outputs):
 def write_names(bundle, folder):
     """Writes vocab.txt and labels.txt, each where the bundle has it; gives their paths."""
     paths = []
-    if bundle.tokenizer is not None:
+    if isinstance(bundle.tokenizer, Tokenizer):
         paths.append(folder / "vocab.txt")
         write_vocab(bundle.tokenizer.vocab, paths[-1])
     if bundle.labels is not None:

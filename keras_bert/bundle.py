@@ -14,6 +14,8 @@ from keras_bert.encoder import build_encoder
 from keras_bert.files import replace_folder
 from keras_bert.heads import HEADS, reads_pooler
 from keras_bert.tokenization.folder import OtherTokenizer
+from keras_bert.tokenization.host import HostTokenizer
+from keras_bert.tokenization.loading import FILES, load_tokenizer
 from keras_bert.tokenization.tokenizer import Tokenizer
 
 
@@ -46,7 +48,7 @@ class Bundle:
 
     Args:
         model: the `keras.Model` of `head`, or the bare encoder.
-        tokenizer: a `Tokenizer`, or None where the folder has no vocabulary.
+        tokenizer: a `Tokenizer`, a `HostTokenizer` for RoBERTa and ALBERT, or None where the folder has no vocabulary.
         head: key in `HEADS`, or None for the bare encoder.
         labels: list of str in the order of the classes, or None.
         report: what `load` did; None for a model made here.
@@ -56,7 +58,7 @@ class Bundle:
     """
 
     model: keras.Model
-    tokenizer: Tokenizer | None
+    tokenizer: Tokenizer | HostTokenizer | None
     head: str | None
     labels: list[str] | None
     config: BertConfig
@@ -177,16 +179,16 @@ def _tokenizer(found):
     folder = found.path
     make = found.tokenizer
     if make is None:
-        if not (folder / "vocab.txt").is_file() and not (folder / "tokenizer.json").is_file():
-            return None, "the folder has neither vocab.txt nor tokenizer.json."
-        make = functools.partial(Tokenizer.from_folder, folder)
+        if not any((folder / name).is_file() for name in FILES):
+            return None, f"the folder has none of {', '.join(FILES)}."
+        make = functools.partial(load_tokenizer, folder)
     try:
         tokenizer = make()
     except OtherTokenizer as error:
         return None, f"its tokenizer is not BERT's: {error}"
     if tokenizer is None:
         return None, f"{folder} has no vocabulary."
-    if found.modules and found.modules.lowercase and not tokenizer.lowercase:
+    if found.modules and found.modules.lowercase and not getattr(tokenizer, "lowercase", True):
         file = folder / "sentence_bert_config.json"
         raise ValueError(f"`do_lower_case` is true in {file}, but the tokenizer keeps case.")
     return tokenizer, None

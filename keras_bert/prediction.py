@@ -125,7 +125,8 @@ def _with_masked_positions(features, mask_id):
 
 
 def _features(bundle, texts, pairs, max_length):
-    allowed = ("[MASK]",) if bundle.head == "masked_language_model" else ()
+    tokenizer = bundle.tokenizer
+    allowed = (tokenizer.vocab[tokenizer.mask_id],) if bundle.head == "masked_language_model" else ()
     return bundle.tokenizer(texts, pairs, max_length=max_length, allowed_special=allowed)
 
 

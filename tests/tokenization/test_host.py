@@ -10,10 +10,13 @@ import pytest
 import tensorflow as tf
 import tokenizers
 
+import keras_bert
+from keras_bert.export import export
 from keras_bert.tokenization import Tokenizer, load_tokenizer
 from keras_bert.tokenization.host import HostTokenizer
 from keras_bert.tokenization.spiece import read_spiece
 from tests.conftest import shared_data
+from tests.models import randomize, tiny_config
 from tests.tokenization import small
 
 ALBERT = ["albert-german-30k", "albert-small-test"]
@@ -172,3 +175,27 @@ def test_bad_input_is_named(roberta):
         roberta(["a"], ["b"], max_length=3)
     with pytest.raises(ValueError, match="below 50265, got 60000"):
         roberta.decode([60_000])
+
+
+@pytest.mark.parametrize("name", ["roberta", "albert"])
+def test_a_bundle_predicts_and_keeps_it(name, request, tmp_path):
+    tokenizer = request.getfixturevalue(name)
+    family = {
+        "roberta": {"position_offset": 2, "type_vocab_size": 1, "classifier_act": "tanh"},
+        "albert": {"embedding_size": 8, "shared_layers": True, "hidden_act": "gelu_new"},
+    }[name]
+    config = tiny_config(model_type=name, vocab_size=tokenizer.vocab_size, pad_token_id=tokenizer.pad_id, **family)
+    bundle = keras_bert.create(config, tokenizer, "masked_language_model")
+    randomize(bundle.model)
+    mask = tokenizer.special_tokens[-1]
+    answers = keras_bert.predict(bundle, [f"Hello {mask}", f"{mask}{mask}", "a"])
+    assert [len(answer) for answer in answers] == [1, 2, 0]
+    bundle = keras_bert.create(config, tokenizer, "sequence_classifier", ["no", "yes"])
+    randomize(bundle.model)
+    keras_bert.save(bundle, tmp_path / "folder")
+    loaded = keras_bert.load(tmp_path / "folder")
+    assert isinstance(loaded.tokenizer, HostTokenizer)
+    assert loaded.tokenizer.encode("Hello World") == tokenizer.encode("Hello World")
+    assert loaded.report.no_tokenizer is None
+    export(loaded, tmp_path / "out", "saved_model")  # takes ids
+    assert "serving_default" not in tf.saved_model.load(tmp_path / "out").signatures
