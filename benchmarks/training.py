@@ -64,7 +64,7 @@ def ours(sizes, x, y, steps):
     from keras_bert.training.optimization import adamw
 
     model = keras_bert.create(keras_bert.BertConfig(**sizes.config()), head="pretraining_model").model
-    model.compile(adamw(1e-4, model), **pretraining_objectives())
+    model.compile(adamw(1e-4), **pretraining_objectives())
     weights = {name: np.ones(labels.shape, "float32") for name, labels in y.items()}
     return fitting(model, x, y, weights, steps)
 

@@ -104,16 +104,15 @@ def unpack_weights(folder):
 
 def write_splits(out):
     """Writes the parts of the reviews as files of their own, so that they can be looked at: split -> path."""
-    from keras_bert.files import replace_file
+    from keras_bert.files import replace_folder
 
     header, *rows = REVIEWS.read_text(encoding="utf-8").splitlines()
-    files = {}
-    for split in ("train", "heldout"):
-        files[split] = str(out / f"{split}.tsv")
-        with replace_file(files[split]) as path:
+    folder, splits = out / "data", ("train", "heldout")
+    with replace_folder(folder) as temporary:
+        for split in splits:
             chosen = [row for row in rows if row.endswith(f"\t{split}")]
-            path.write_text("\n".join([header, *chosen]) + "\n", encoding="utf-8")
-    return files
+            (temporary / f"{split}.tsv").write_text("\n".join([header, *chosen]) + "\n", encoding="utf-8")
+    return {split: str(folder / f"{split}.tsv") for split in splits}
 
 
 def baseline_accuracy(files):

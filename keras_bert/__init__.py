@@ -1,5 +1,6 @@
 """BERT for Keras 3 and TensorFlow: any checkpoint or raw text in, one self-contained, proven artifact out."""
 
+import keras_bert.optimizers  # noqa: F401 - registers what `.keras` files name
 from keras_bert.added_tokens import add_tokens
 from keras_bert.bundle import Bundle, create, load, save
 from keras_bert.config import BertConfig
@@ -7,7 +8,6 @@ from keras_bert.encoder import build_encoder
 from keras_bert.features import features_from_huggingface
 from keras_bert.heads import HEADS
 from keras_bert.prediction import predict
-from keras_bert.schedules import WarmupLinear as _WarmupLinear  # noqa: F401 - registers it
 from keras_bert.tokenization.preprocessor import TextPreprocessor
 from keras_bert.tokenization.tokenizer import Tokenizer
 

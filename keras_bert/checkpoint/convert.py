@@ -13,7 +13,7 @@ from keras_bert.checkpoint import google, huggingface, keras_hub, sources
 from keras_bert.checkpoint.families import FAMILIES
 from keras_bert.config import did_you_mean
 from keras_bert.encoder import config_of
-from keras_bert.files import replace_file, replace_folder
+from keras_bert.files import check_replaceable, replace_file, replace_folder
 
 ALLOWED = 1e-5  # largest difference of any output; the same arrays in the same model give 0
 REPORT = "conversion.json"
@@ -113,11 +113,7 @@ def _check_target(source, target, to):
         return
     if isinstance(source, str | Path) and target.resolve() in (Path(source).resolve(), *Path(source).resolve().parents):
         raise ValueError(f"The target must be another place than the source, got {target} for both.")
-    if target.is_dir() and any(target.iterdir()):
-        try:
-            sources.kind_of(target)
-        except ValueError:
-            raise ValueError(f"{target} holds other things than a model. Name another place.") from None
+    check_replaceable(target)
 
 
 def _read_back(path, bundle, to):

@@ -8,13 +8,14 @@ import keras
 import numpy as np
 
 import keras_bert
+from keras_bert.files import check_replaceable
 from keras_bert.prediction import checked_length
 from keras_bert.training.batches import evaluation_batches, steps_per_epoch, tokenize_examples, training_batches
 from keras_bert.training.examples import label_ids, label_names, read_examples
 from keras_bert.training.metrics import classification_metrics
 from keras_bert.training.optimization import adamw, warmup_linear
 from keras_bert.training.progress import ProgressBar
-from keras_bert.training.run_folder import check_out, write_run
+from keras_bert.training.run_folder import write_run
 
 SPLITS = ("train", "dev", "test")
 EVALUATION_BATCH = 64
@@ -72,7 +73,7 @@ def run(config):
     started = time.monotonic()
     if Path(config.out).resolve() == Path(config.model).resolve():
         raise ValueError(f"`out` must be another folder than `model`, got {config.out} for both.")
-    check_out(config.out)
+    check_replaceable(config.out)
     columns = (config.text_column, config.pair_column, config.label_column)
     files = {name: read_examples(getattr(config, name), *columns) for name in SPLITS if getattr(config, name)}
     labels = label_names(files["train"])
@@ -111,7 +112,7 @@ def fit(config, model, examples, labels, dev):
     steps = steps_per_epoch(examples, config.batch_size)
     total = steps * config.epochs
     model.compile(
-        adamw(warmup_linear(config.learning_rate, total // 10, total), model),
+        adamw(warmup_linear(config.learning_rate, total // 10, total)),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
     )

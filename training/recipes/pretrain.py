@@ -10,6 +10,7 @@ import keras
 
 import keras_bert
 from keras_bert.config import BertConfig
+from keras_bert.files import check_replaceable
 from keras_bert.tokenization.tokenizer import Tokenizer
 from keras_bert.training import corpus
 from keras_bert.training.losses import pretraining_objectives
@@ -18,7 +19,7 @@ from keras_bert.training.optimization import adamw, warmup_linear
 from keras_bert.training.pairs import TASKS, tokenize_documents
 from keras_bert.training.pretraining_batches import MASKINGS, check_choice, pretraining_batches
 from keras_bert.training.progress import ProgressBar
-from keras_bert.training.run_folder import check_out, write_run
+from keras_bert.training.run_folder import write_run
 from keras_bert.training.vocabulary import train_vocab
 from keras_bert.training.words import find_segmenter
 
@@ -92,7 +93,7 @@ def run(config):
         and the training losses along the way.
     """
     started = time.monotonic()
-    check_out(config.out)
+    check_replaceable(config.out)
     train_documents, held_documents = corpus.hold_out(read_corpus(config.corpus))
     sentences = (sentence for document in train_documents.values() for sentence in document)
     tokenizer = Tokenizer(train_vocab(sentences, config.vocab_size, config.lowercase), lowercase=config.lowercase)
@@ -163,7 +164,7 @@ def compiled(config, tokenizer, steps):
         pad_token_id=tokenizer.pad_id,
     )
     bundle = keras_bert.create(bert, tokenizer, "pretraining_model")
-    optimizer = adamw(warmup_linear(config.learning_rate, steps // 10, steps), bundle.model)
+    optimizer = adamw(warmup_linear(config.learning_rate, steps // 10, steps))
     optimizer.build(bundle.model.trainable_weights)  # otherwise `fit` traces its step twice
     bundle.model.compile(optimizer, **pretraining_objectives())
     return bundle

@@ -23,3 +23,19 @@ class WarmupLinear(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self):
         return {"peak": self.peak, "warmup_steps": self.warmup_steps, "total_steps": self.total_steps}
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class BertAdamW(keras.optimizers.AdamW):
+    """AdamW that never decays vectors: biases and layer norms' gamma and beta.
+
+    By shape, not by list: Keras does not store its own exclusions, so a loaded optimizer would decay everything.
+    """
+
+    def _use_weight_decay(self, variable):
+        return decayed(variable)
+
+
+def decayed(variable):
+    """Whether weight decay changes a weight: it leaves vectors alone, and biases that are matrices."""
+    return len(variable.shape) >= 2 and variable.name != "bias"
