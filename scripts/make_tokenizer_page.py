@@ -1,0 +1,149 @@
+"""Writes docs/tokenizer.md: on which Unicode classes tokenizers differ, with counts, and how the two rule sets differ.
+
+python scripts/make_tokenizer_page.py vocab.txt      of bert-base-uncased; `tensorflow_text` and `keras_hub` installed
+"""
+
+import importlib.metadata
+import sys
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from tokenizers import BertWordPieceTokenizer
+
+from keras_bert.tokenization import Tokenizer
+from keras_bert.tokenization.characters import tables_source
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "tokenizer.md"
+CHUNK = 40_000
+CLASSES = {
+    "letters": ("Lu", "Ll", "Lt", "Lm", "Lo"),
+    "marks": ("Mn", "Mc", "Me"),
+    "numbers": ("Nd", "Nl", "No"),
+    "punctuation": ("Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po"),
+    "symbols": ("Sm", "Sc", "Sk", "So"),
+    "blanks": ("Zs", "Zl", "Zp"),
+    "control (Cc)": ("Cc",),
+    "format (Cf)": ("Cf",),
+    "private use (Co)": ("Co",),
+    "unassigned (Cn)": ("Cn",),
+}
+RULES = """\
+| | `huggingface` (default) | `google` |
+|---|---|---|
+| what it is | the rules of `tokenizers`, with which checkpoints are used today | google-research/bert's code |
+| longest word | 100 characters; a longer one is one `[UNK]` | 200 characters |
+| private-use characters (Co) | dropped | kept; a word of their own letters, mostly `[UNK]` |
+| CJK extension E | from U+2B920 | from U+2B820 |
+| capital sigma at a word's end | `σ`: each character is lower-cased by itself | `ς`, as `str.lower` has it |
+| order | accents, then lower case | lower case, then accents |
+| U+2028, U+2029 | blanks | blanks |
+| tables | {huggingface} | {google} |
+"""
+TEXT = """\
+# The tokenizer and its peers
+
+This page is made by `scripts/make_tokenizer_page.py`.
+
+## Which library differs from `tokenizers`, and where
+
+Every code point that can stand in a text ({total:,}) was put between two letters, `a?a`, and tokenized with the
+vocabulary of bert-base-uncased. The table counts the code points whose ids differ from those of `tokenizers`
+{reference}, by Unicode class (Unicode {unicode}).
+
+{counts}
+
+{versions}
+
+## The two sets of rules
+
+`Tokenizer(vocab, rules="google")` is for checkpoints whose own code is Google's; `save` and `from_folder` keep the
+choice under `wordpiece_rules` in `tokenizer_config.json`. On {google_differs:,} of these code points the two differ.
+
+{rules}
+## RoBERTa and ALBERT
+
+`load_tokenizer(folder)` gives a `HostTokenizer` for them: byte-level BPE from vocab.json and merges.txt, SentencePiece
+from spiece.model, or either from tokenizer.json. It runs by the library `tokenizers`, in Python, and in tf.data through
+`tf.py_function`; a SavedModel cannot hold it, so exports of these families take ids. Of spiece.model, ids are those of
+`sentencepiece` but where two ways to cut a text have equal scores up to rounding (3 of 1,695 lines of English with a
+German model) and in runs of combining marks that the model's own normalization changes.
+"""
+
+
+def contestants(path):
+    """Functions from string tensors (B,) to RaggedTensors of ids, by name, of the libraries that are installed."""
+    ours = {rules: Tokenizer.from_vocab(path, rules=rules) for rules in ("huggingface", "google")}
+    found = {"this package": ours["huggingface"].strings_to_ragged}
+    try:
+        import tensorflow_text as text
+
+        slow = text.BertTokenizer(str(path), lower_case=True, token_out_type=tf.int32)
+        tokens = Path(path).read_text(encoding="utf-8").rstrip("\n").split("\n")
+        fast = text.FastBertTokenizer(tokens, token_out_type=tf.int32, lower_case_nfd_strip_accents=True)
+        found["tensorflow_text `BertTokenizer`"] = lambda texts: slow.tokenize(texts).merge_dims(-2, -1)
+        found["tensorflow_text `FastBertTokenizer`"] = fast.tokenize
+    except ImportError:
+        pass
+    try:
+        import keras_hub
+
+        found["KerasHub `BertTokenizer`"] = keras_hub.tokenizers.BertTokenizer(vocabulary=str(path), lowercase=True)
+    except ImportError:
+        pass
+    return found | {"google": ours["google"].strings_to_ragged}
+
+
+def differing(tokenize, texts, expected):
+    """Whether each text gets other ids: bool (n,)."""
+    tokenize = tf.function(tokenize, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    wrong = []
+    for start in range(0, len(texts), CHUNK):
+        rows = tokenize(tf.constant(texts[start : start + CHUNK])).to_list()
+        wrong += [row != want for row, want in zip(rows, expected[start : start + CHUNK], strict=True)]
+    return np.array(wrong)
+
+
+def main(path):
+    """Writes the page."""
+    code_points = [c for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000]
+    texts = [f"a{chr(c)}a" for c in code_points]
+    reference = BertWordPieceTokenizer(str(path), lowercase=True)
+    expected = []
+    for start in range(0, len(texts), CHUNK):
+        encodings = reference.encode_batch(texts[start : start + CHUNK], add_special_tokens=False)
+        expected += [encoding.ids for encoding in encodings]
+    wrong = {name: differing(tokenize, texts, expected) for name, tokenize in contestants(path).items()}
+    google = wrong.pop("google")
+    categories = np.array([unicodedata.category(chr(c)) for c in code_points])
+    lines = ["| class | code points | " + " | ".join(wrong) + " |", "|---|" + "---:|" * (len(wrong) + 1)]
+    for name, members in {**CLASSES, "all": tuple(set(categories))}.items():
+        inside = np.isin(categories, members)
+        counts = " | ".join(f"{int((row & inside).sum()):,}" for row in wrong.values())
+        lines.append(f"| {name} | {int(inside.sum()):,} | {counts} |")
+    packages = ("tokenizers", "tensorflow", "tensorflow-text", "keras-hub")
+    versions = "Versions: " + ", ".join(f"{name} {version}" for name in packages if (version := _version(name))) + "."
+    rules = RULES.format(huggingface=tables_source("huggingface"), google=tables_source("google"))
+    page = TEXT.format(
+        total=len(texts),
+        reference=_version("tokenizers"),
+        unicode=unicodedata.unidata_version,
+        counts="\n".join(lines),
+        versions=versions,
+        google_differs=int(google.sum()),
+        rules=rules,
+    )
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page, encoding="utf-8")
+
+
+def _version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
