@@ -8,10 +8,13 @@ from keras_bert_cli import (
     export_model,
     inspect_model,
     predict_texts,
+    prepare_corpus,
     pretrain_model,
     quickstart,
+    show_data,
     tokenize_text,
     train_tasks,
+    verify_export,
     vocab,
 )
 
@@ -43,6 +46,9 @@ app.command("quickstart")(quickstart.quickstart)
 app.add_typer(train_tasks.app, name="train")
 app.command("predict")(predict_texts.predict)
 app.command("export")(export_model.export)
+app.command("verify")(verify_export.verify)
+app.command("prepare")(prepare_corpus.prepare)
+app.command("show-data")(show_data.show_data)
 app.command("pretrain")(pretrain_model.pretrain)
 app.command("tokenize")(tokenize_text.tokenize)
 app.command("vocab")(vocab.vocab)

@@ -10,7 +10,7 @@ from keras_bert_cli.train_tasks import ConfigFile, Settings
 
 def pretrain(
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", help="More text files.")] = None,
-    corpus: Annotated[str | None, typer.Option(help="python-docs, or a text file.")] = None,
+    corpus: Annotated[str | None, typer.Option(help="python-docs, a text file, or a prepared folder.")] = None,
     out: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where the model and metrics.json go.")] = None,
     minutes: Annotated[float | None, typer.Option(help="How long it may take.")] = None,
     steps: Annotated[int | None, typer.Option(help="Or how many batches.")] = None,

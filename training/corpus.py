@@ -3,7 +3,8 @@
 import hashlib
 import re
 from importlib import import_module
-from pathlib import Path
+
+from keras_bert.training.text_files import numbered_lines
 
 # A sentence ends at one of these marks with what closes behind it. In Chinese nothing follows; in English a space
 # and something that can begin a sentence. U+FF0E is a full stop in older Chinese texts, a point between digits.
@@ -52,15 +53,7 @@ def read_documents(paths):
 
 def read_lines(path):
     """Yields the lines of a UTF-8 file; an error names file and line."""
-    with Path(path).open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{path} must be UTF-8, line {number} is not: byte 0x{line[error.start]:02x} "
-                    f"at column {error.start + 1}."
-                ) from None
+    return (line for _, line in numbered_lines(path))
 
 
 def split_sentences(text):

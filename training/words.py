@@ -1,9 +1,10 @@
 """Word boundaries of tokenized texts: by WordPiece's `##`, or by a word segmenter for Chinese."""
 
-import numpy as np
-import tensorflow as tf
+import functools
 
-from keras_bert.tokenization.tensors import code_points_of
+import numpy as np
+
+from keras_bert.tokenization.encoding import pieces_of
 from keras_bert.training.word_masking import continuation_table
 
 SEGMENTERS = ("jieba", "spaces")
@@ -25,22 +26,24 @@ def tokenize_words(texts, tokenizer, segmenter=None):
         token ids (N,) int32 of all texts, without special tokens; lengths (B,) int64; starts (N,) bool, whether a token
         begins a word.
     """
-    if segmenter is None:
-        ragged = tokenizer.strings_to_ragged(tf.constant(texts, tf.string))
-        ids, lengths = ragged.flat_values.numpy().astype(np.int32), ragged.row_lengths().numpy()
-        words = np.arange(len(ids))
-    else:
-        points, row_splits = code_points_of(tf.constant(texts, tf.string))
-        pieces = tokenizer.graph_pieces(points, row_splits)
-        ids, lengths = pieces.ids.numpy(), np.diff(pieces.row_splits.numpy()).astype(np.int64)
-        borders = []
-        for text, start in zip(texts, row_splits.numpy(), strict=False):  # of B texts and B + 1 splits
+    pieces = pieces_of(tokenizer, texts, ())
+    ids, lengths = pieces.ids, np.diff(pieces.row_splits).astype(np.int64)
+    starts = ~continuations(tokenizer.vocab)[ids]
+    if segmenter is not None:
+        borders, start = [], 0
+        for text in texts:
             borders.extend(start + word_borders(text, segmenter(text)))
-        words = np.searchsorted(borders, pieces.starts.numpy(), side="right")
-    starts = ~continuation_table(tokenizer.vocab)[ids]
-    starts[1:] &= words[1:] != words[:-1]
+            start += len(text) + 1  # a line end lies between them
+        words = np.searchsorted(borders, pieces.starts, side="right")
+        starts[1:] &= words[1:] != words[:-1]
     starts[(np.cumsum(lengths) - lengths)[lengths > 0]] = True
     return ids, lengths, starts
+
+
+@functools.lru_cache(maxsize=2)
+def continuations(vocab):
+    """`continuation_table`, made once for a vocabulary (a tuple)."""
+    return continuation_table(vocab)
 
 
 def word_borders(text, words):

@@ -1,24 +1,10 @@
-"""A stand-in for the tokenizer in tests that need only ids: words at spaces, one id a word."""
+"""Documents whose words are one token each, and the tokenizer for them."""
 
 import numpy as np
-import tensorflow as tf
+
+from keras_bert.tokenization.tokenizer import Tokenizer
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-
-
-class WordTokenizer:
-    """What pairs and masking use of a Tokenizer."""
-
-    pad_id, unk_id, cls_id, sep_id, mask_id = range(5)
-    special_ids = tuple(range(5))
-
-    def __init__(self, words):
-        self.vocab = (*SPECIAL, *words)
-        self.ids = {word: index for index, word in enumerate(self.vocab)}
-
-    def strings_to_ragged(self, texts):
-        rows = [[self.ids[word] for word in text.decode().split()] for text in texts.numpy()]
-        return tf.ragged.constant(rows, dtype=tf.int32)
 
 
 def numbered_documents(sizes, seed=0, longest=12):
@@ -31,4 +17,4 @@ def numbered_documents(sizes, seed=0, longest=12):
 
 
 def tokenizer_for(documents):
-    return WordTokenizer([word for document in documents for sentence in document for word in sentence.split()])
+    return Tokenizer([*SPECIAL, *(word for document in documents for text in document for word in text.split())])

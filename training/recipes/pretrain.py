@@ -5,8 +5,10 @@ import itertools
 import math
 import statistics
 import time
+from pathlib import Path
 
 import keras
+import numpy as np
 
 import keras_bert
 from keras_bert.config import BertConfig
@@ -20,6 +22,7 @@ from keras_bert.training.pairs import TASKS, tokenize_documents
 from keras_bert.training.pretraining_batches import MASKINGS, check_choice, pretraining_batches
 from keras_bert.training.progress import ProgressBar
 from keras_bert.training.run_folder import write_run
+from keras_bert.training.shards import read_shards, select_documents
 from keras_bert.training.vocabulary import train_vocab
 from keras_bert.training.words import find_segmenter
 
@@ -38,7 +41,9 @@ class Pretrain:
 
     Args:
         out: folder to write: the model, and `metrics.json` beside its files.
-        corpus: "python-docs", the documentation inside Python, or text files: one path or a tuple of them.
+        corpus: "python-docs", the documentation inside Python, or text files: one path or a tuple of them; or a folder
+            that `prepare` wrote, whose tokenizer and words are then used in place of `vocab_size`, `lowercase` and
+            `segmenter`.
         vocab_size: the most tokens to train; a small corpus may give fewer.
         max_length: T, tokens of a pair.
         steps: batches to train on; 0 takes as many as fit into `minutes` on this machine.
@@ -94,12 +99,10 @@ def run(config):
     """
     started = time.monotonic()
     check_replaceable(config.out)
-    train_documents, held_documents = corpus.hold_out(read_corpus(config.corpus))
-    sentences = (sentence for document in train_documents.values() for sentence in document)
-    tokenizer = Tokenizer(train_vocab(sentences, config.vocab_size, config.lowercase), lowercase=config.lowercase)
-    segmenter = find_segmenter(config.segmenter)
-    train = tokenize_documents(list(train_documents.values()), tokenizer, segmenter)
-    held = tokenize_documents(list(held_documents.values()), tokenizer, segmenter)
+    if isinstance(config.corpus, str) and Path(config.corpus).is_dir():
+        tokenizer, train, held, held_names = read_prepared(config)
+    else:
+        tokenizer, train, held, held_names = read_texts(config)
     held_batches = batches(config, held, tokenizer, None).cache()  # one epoch: the same pairs and masks each time
 
     seconds = 60 * config.minutes - (time.monotonic() - started)
@@ -113,8 +116,8 @@ def run(config):
         "config": dataclasses.asdict(config),
         "steps": steps,
         "vocab_size": tokenizer.vocab_size,
-        "documents": len(train_documents),
-        "held_out_documents": sorted(held_documents),
+        "documents": len(train.document_starts) - 1,
+        "held_out_documents": sorted(held_names),
         "held_out_pairs": pairs,
         "before": named(before),
         "after": {**after, "nsp_interval": wilson_interval(after["nsp_accuracy"], pairs)},
@@ -123,6 +126,29 @@ def run(config):
     }
     write_run(bundle, metrics, config.out)
     return metrics
+
+
+def read_texts(config):
+    """Reads texts and trains a vocabulary: the tokenizer, documents to train on, held-out ones and their names."""
+    train_documents, held_documents = corpus.hold_out(read_corpus(config.corpus))
+    sentences = (sentence for document in train_documents.values() for sentence in document)
+    tokenizer = Tokenizer(train_vocab(sentences, config.vocab_size, config.lowercase), lowercase=config.lowercase)
+    segmenter = find_segmenter(config.segmenter)
+    train = tokenize_documents(list(train_documents.values()), tokenizer, segmenter)
+    held = tokenize_documents(list(held_documents.values()), tokenizer, segmenter)
+    return tokenizer, train, held, list(held_documents)
+
+
+def read_prepared(config):
+    """The same from a folder that `prepare` wrote."""
+    if config.segmenter is not None:
+        raise ValueError("`segmenter` must not be set for a prepared corpus: its words are in it.")
+    documents, names = read_shards(config.corpus)
+    sizes = np.diff(documents.document_starts)
+    train, held = corpus.hold_out({name: range(size) for name, size in zip(names, sizes, strict=True)})
+    numbers = {name: number for number, name in enumerate(names)}
+    parts = (select_documents(documents, [numbers[name] for name in part]) for part in (train, held))
+    return Tokenizer.from_folder(config.corpus), *parts, list(held)
 
 
 def read_corpus(name):

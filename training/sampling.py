@@ -1,0 +1,38 @@
+"""Uses TensorFlow. Some pretraining examples as arrays, to be looked at."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from keras_bert.training.hashing import permute
+from keras_bert.training.pretraining_batches import example_maker
+
+MOST = 2000
+
+
+def sample_examples(
+    documents, tokenizer, *, max_length, pairing, masking, rate, seed, epoch, short_probability=0.1, most=MOST
+):
+    """The first examples of an epoch, `most` at most: a dict of arrays as `mask_tokens` gives it.
+
+    Arguments and errors are those of `pretraining_batches`.
+    """
+    if not 0 < rate < 1:
+        raise ValueError(f"`rate` must be between 0 and 1, got {rate}.")
+    count, make = example_maker(
+        documents,
+        tokenizer,
+        max_length=max_length,
+        max_predictions=math.ceil(rate * max_length),
+        seed=seed,
+        pairing=pairing,
+        masking=masking,
+        rate=rate,
+        short_probability=short_probability,
+    )
+    parts = []
+    for first in range(0, min(count, most), 256):
+        number = tf.range(first, min(first + 256, count, most), dtype=tf.int64)
+        parts.append(make(tf.constant(epoch, tf.int64), permute(number, count, seed, epoch)))
+    return {name: np.concatenate([part[name].numpy() for part in parts]) for name in parts[0]}
