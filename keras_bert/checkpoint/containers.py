@@ -69,9 +69,11 @@ def _safetensors(file):
         raise ValueError(f"{file} must hold {', '.join(DTYPES)}, but {other} has {header[other]['dtype']}.")
 
     def read(name):
-        # read, not mapped: mapped pages would count as memory until the file is closed
+        # mapped one by one: pages of the whole file would count as memory until it is closed
         shape, start, dtype = header[name]["shape"], header[name]["data_offsets"][0], DTYPES[header[name]["dtype"]]
-        return np.fromfile(file, dtype, math.prod(shape), offset=8 + size + start).reshape(shape)
+        if not math.prod(shape):
+            return np.zeros(shape, dtype)
+        return np.asarray(np.memmap(file, dtype, "r", offset=8 + size + start, shape=tuple(shape)))
 
     return Stored(file, {name: tuple(entry["shape"]) for name, entry in header.items()}, read)
 
