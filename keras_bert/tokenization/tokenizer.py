@@ -19,6 +19,7 @@ from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, ids_of, read_voca
 from keras_bert.tokenization.windows import graph_windows, text_windows
 
 SETTINGS = ("lowercase", "strip_accents", "tokenize_chinese_chars", "clean_text", "rules", "added_tokens")
+as_written = tf.autograph.experimental.do_not_convert  # there is nothing to convert, which would take time
 
 
 class Tokenizer:
@@ -139,6 +140,7 @@ class Tokenizer:
 
     # TensorFlow: tensors of strings
 
+    @as_written
     def strings_to_features(self, texts, pairs=None, max_length=512, allowed_special=(), truncation="longest_first"):
         """Makes model inputs of string tensors (B,), with core TensorFlow operations only.
 
@@ -149,6 +151,7 @@ class Tokenizer:
             pieces = self.graph_pieces(*code_points_of(texts, pairs), allowed_special)
             return features(ARRAY_OPS, parts_of(ARRAY_OPS, pieces, pairs), max_length, truncation, *self._frame)
 
+    @as_written
     def strings_to_windows(self, texts, pairs=None, max_length=512, stride=128, allowed_special=()):
         """Makes model inputs of the windows of string tensors (B,), of their second texts where there are pairs.
 
@@ -161,6 +164,7 @@ class Tokenizer:
             pieces = self.graph_pieces(code_points, row_splits, allowed_special)
             return graph_windows(pieces, row_splits, pairs, max_length, stride, self._frame)
 
+    @as_written
     def strings_to_ragged(self, texts, allowed_special=()):
         """Token ids of string tensors (B,) without [CLS] and [SEP]: int32 RaggedTensor (B, None)."""
         pieces = self.graph_pieces(*code_points_of(texts), allowed_special)
@@ -168,6 +172,7 @@ class Tokenizer:
 
     # Arrays of fixed shapes: TFLite, ONNX, any backend
 
+    @as_written
     def code_points_to_features(
         self, code_points, code_points_pair=None, length=128, allowed_special=(), truncation="longest_first"
     ):

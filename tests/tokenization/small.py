@@ -14,6 +14,9 @@ PIECES = [f"##{piece}" for piece in "able aff ful ly f a é e s ß г ривет
 LETTERS = [*"abcdeftuwxyz01", *(f"##{letter}" for letter in "abcdefghklmnopqrstu01é")]
 VOCAB = [*SPECIAL, "[unused1]", *WORDS, *PIECES, *LETTERS]
 
+# Lower-casing, accents, Chinese characters: a covering subset; the whole product is slow.
+SETTINGS = [(True, None, True), (True, False, False), (False, True, True), (False, None, False)]
+
 _BLOCKS = [(32, 126)] * 5 + [
     (0, 0x17F),
     (0x300, 0x345),

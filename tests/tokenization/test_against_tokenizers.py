@@ -13,7 +13,16 @@ from keras_bert.tokenization.folder import as_tokenizers
 from tests.conftest import shared_data
 from tests.tokenization import small
 
-VOCABULARIES = {"bert-base-uncased": True, "bert-base-cased": False, "bert-base-chinese": False}
+VOCABULARIES = {
+    "bert-base-uncased": True,
+    "bert-base-cased": False,
+    "bert-base-chinese": False,
+    "bert-base-multilingual-cased": False,
+}
+BOTH = [
+    "bert-base-uncased",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in VOCABULARIES if name != "bert-base-uncased"),
+]
 VECTORS = {
     "bert-base-uncased": ("bert-base-uncased", True),
     "bert-base-cased": ("bert-base-cased", False),
@@ -25,7 +34,7 @@ RANGES = [(32, 126)] * 6 + [(1, 0x2FF), (0x300, 0x36F), (0x4E00, 0x9FFF), (0x370
 RANGES.append((0x10000, 0x2FFFF))
 
 
-@pytest.fixture(scope="module", params=VOCABULARIES)
+@pytest.fixture(scope="module", params=["bert-base-uncased"])
 def both(request):
     path = shared_data(f"vocab/{request.param}/vocab.txt")
     lowercase = VOCABULARIES[request.param]
@@ -47,6 +56,7 @@ def differences(tokenizer, reference, texts):
     ]
 
 
+@pytest.mark.parametrize("both", BOTH, indirect=True)
 def test_every_code_point_between_two_letters(both):
     code_points = [c for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000]
     assert len(code_points) == 1_112_063
@@ -54,10 +64,34 @@ def test_every_code_point_between_two_letters(both):
     assert differences(*both, texts) == []
 
 
-def test_random_strings(both):
+def random_strings(count):
     rng = random.Random(0)
-    texts = ["".join(chr(rng.randint(*rng.choice(RANGES))) for _ in range(rng.randint(0, 40))) for _ in range(20_000)]
-    assert differences(*both, texts) == []
+    return ["".join(chr(rng.randint(*rng.choice(RANGES))) for _ in range(rng.randint(0, 40))) for _ in range(count)]
+
+
+def test_random_strings(both):
+    assert differences(*both, random_strings(10_000)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("both", VOCABULARIES, indirect=True)
+def test_a_hundred_thousand_random_strings(both):
+    assert differences(*both, random_strings(100_000)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("both", VOCABULARIES, indirect=True)
+def test_all_texts_of_the_shared_data(both):
+    texts = []
+    for suffix in ("txt", "tsv", "csv", "json", "jsonl", "conll"):
+        for file in sorted(shared_data("").rglob(f"*.{suffix}")):
+            lines = file.read_bytes().decode("utf-8", "replace").replace("\0", "").split("\n")
+            texts += [line[start : start + 2000] for line in lines for start in range(0, len(line), 2000)]
+    assert len(texts) > 100_000
+    found = []
+    for start in range(0, len(texts), 20_000):
+        found += differences(*both, texts[start : start + 20_000])
+    assert found == []
 
 
 def test_runs_of_marks(both):
@@ -71,6 +105,7 @@ def test_runs_of_marks(both):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("both", VOCABULARIES, indirect=True)
 @pytest.mark.parametrize("form", ["{}", "{}a", "a {}"], ids=["alone", "at a word start", "after a space"])
 def test_every_code_point_elsewhere(both, form):
     code_points = np.array([c for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000])
@@ -95,7 +130,13 @@ def test_published_vectors(name):
         assert encoding.segment_ids == row.get("type_ids", encoding.segment_ids)
 
 
-@pytest.mark.parametrize("settings", list(itertools.product([True, False], [None, True, False], [True, False])))
+@pytest.mark.parametrize(
+    "settings",
+    [
+        settings if settings in small.SETTINGS else pytest.param(settings, marks=pytest.mark.slow)
+        for settings in itertools.product([True, False], [None, True, False], [True, False])
+    ],
+)
 def test_all_settings_on_a_small_vocabulary(settings):
     tokenizer = Tokenizer(small.VOCAB, *settings)
     reference = as_tokenizers(tokenizer)

@@ -12,8 +12,14 @@ from tests.tokenization import small
 SETTINGS = [(True, None, True, True), (False, True, False, True), (False, None, True, False)]
 
 
-@pytest.mark.parametrize("settings", SETTINGS)
-@pytest.mark.parametrize("without", [None, "vocab.txt", "tokenizer.json"])
+@pytest.mark.parametrize(
+    ("settings", "without"),
+    [(SETTINGS[0], None), (SETTINGS[1], "vocab.txt"), (SETTINGS[2], "tokenizer.json")]
+    + [
+        pytest.param(SETTINGS[i], name, marks=pytest.mark.slow)
+        for i, name in enumerate(("vocab.txt", "tokenizer.json"))
+    ],
+)
 def test_round_trip(tmp_path, settings, without):
     tokenizer = Tokenizer(small.VOCAB, *settings)
     tokenizer.save(tmp_path)
@@ -45,7 +51,10 @@ def test_genuine_folder(minilm):
     assert tokenizer.encode("Unaffable").ids == [101, 14477, 20961, 3468, 102]
 
 
-@pytest.mark.parametrize("without", [None, "vocab.txt", "tokenizer.json"])
+@pytest.mark.parametrize(
+    "without",
+    [pytest.param(None, marks=pytest.mark.slow), pytest.param("vocab.txt", marks=pytest.mark.slow), "tokenizer.json"],
+)
 def test_added_tokens_are_kept_and_found_as_by_tokenizers(tmp_path, without):
     tokenizer = Tokenizer([*small.VOCAB, "covid", "<e 1>"], added_tokens=["covid", "<e 1>", "[unused1]"])
     tokenizer.save(tmp_path)

@@ -45,7 +45,7 @@ def spaced(form, code_points):
 
 
 @pytest.mark.usefixtures("_same_unicode")
-@pytest.mark.parametrize("form", ["a{}a", "{}", "{}a", "a {}"])
+@pytest.mark.parametrize("form", ["a{}a", "{}a"])
 def test_code_points_of_all_kinds(form):
     tokenizer = Tokenizer.from_vocab(shared_data("vocab/bert-base-uncased/vocab.txt"), rules="google")
     rng = np.random.default_rng(3)

@@ -105,7 +105,7 @@ def test_code_points_beyond_unicode_are_clamped(tokenizer):
     assert np.asarray(features["padding_mask"]).sum() >= 2
 
 
-@pytest.mark.parametrize("vocabulary", ["small", "bert-base-uncased"])
+@pytest.mark.parametrize("vocabulary", [pytest.param("small", marks=pytest.mark.slow), "bert-base-uncased"])
 def test_tflite_needs_builtins_only_and_agrees(vocabulary, texts):
     interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="needs the package ai-edge-litert")
     if vocabulary == "small":

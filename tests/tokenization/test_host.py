@@ -102,7 +102,7 @@ def test_special_tokens_in_text_are_plain_text_unless_allowed(name, request):
     assert allowed.ids.count(tokenizer.sep_id) == 1
 
 
-@pytest.mark.parametrize("name", ["roberta", "albert"])
+@pytest.mark.parametrize("name", ["roberta", pytest.param("albert", marks=pytest.mark.slow)])
 def test_saved_files_give_equal_ids_and_open_in_tokenizers(name, request, tmp_path):
     tokenizer = request.getfixturevalue(name)
     tokenizer.save(tmp_path)
@@ -177,7 +177,7 @@ def test_bad_input_is_named(roberta):
         roberta.decode([60_000])
 
 
-@pytest.mark.parametrize("name", ["roberta", "albert"])
+@pytest.mark.parametrize("name", [pytest.param("roberta", marks=pytest.mark.slow), "albert"])
 def test_a_bundle_predicts_and_keeps_it(name, request, tmp_path):
     tokenizer = request.getfixturevalue(name)
     family = {

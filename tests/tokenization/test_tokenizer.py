@@ -12,7 +12,10 @@ from keras_bert.tokenization import Tokenizer
 from tests.conftest import shared_data
 from tests.tokenization import small
 
-SETTINGS = list(itertools.product([True, False], [None, True, False], [True, False]))
+SETTINGS = [
+    settings if settings in small.SETTINGS else pytest.param(*settings, marks=pytest.mark.slow)
+    for settings in itertools.product([True, False], [None, True, False], [True, False])
+]
 
 
 @pytest.fixture(scope="module")
