@@ -1,7 +1,7 @@
 """From a folder to a model and to its first output, side by side with transformers (torch): seconds and peak memory.
 
-Beside the clock stand the seconds of all cores, which other programs disturb less. `transformers` maps the file and reads
-a weight when it is first used, so its loading ends before reading; the first output is of one text of 16 tokens.
+Beside the clock stand the seconds of all cores, which other programs disturb less. `transformers` maps the file and
+reads a weight when it is first used, so its loading ends before reading; the first output is of one text of 16 tokens.
 """
 
 import importlib.util
