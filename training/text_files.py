@@ -5,14 +5,15 @@ import glob
 import gzip
 import json
 import lzma
+import zlib
 from pathlib import Path
 
 OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-DAMAGE = (EOFError, OSError, lzma.LZMAError, ValueError)
+DAMAGE = (EOFError, OSError, ValueError, lzma.LZMAError, zlib.error)
 
 
 def find_files(patterns):
-    """The files of names and globs, in the order given, a glob's sorted.
+    """The files of names and globs, in the order given, a glob's sorted; each once.
 
     Raises:
         ValueError: a name or glob is no file's.
@@ -23,7 +24,7 @@ def find_files(patterns):
         if not found:
             raise ValueError(f"{pattern} must name a file or files, got none.")
         files += found
-    return files
+    return list(dict.fromkeys(files))
 
 
 def _is_file(path):

@@ -71,10 +71,17 @@ def test_a_cut_file_is_named_with_its_line(tmp_path, suffix, module):
     assert len(said) == 1
 
 
+def test_a_damaged_file_is_named_with_its_line(tmp_path):
+    data = bytearray(gzip.compress("".join(f"Line {i} {i * 7919}.\n" for i in range(20_000)).encode()))
+    data[len(data) // 2 :: 50] = b"\xff" * len(data[len(data) // 2 :: 50])
+    with pytest.raises(ValueError, match=r"bad\.txt\.gz is damaged after line \d+: .+\.$"):
+        read(write(tmp_path, "bad.txt.gz", bytes(data)))
+
+
 def test_find_files(tmp_path):
     for name in ("b.txt", "a.txt", "c.md"):
         write(tmp_path, name, "x")
-    found = find_files([tmp_path / "c.md", tmp_path / "*.txt"])
+    found = find_files([tmp_path / "c.md", tmp_path / "*.txt", tmp_path / "a.txt"])
     assert found == [str(tmp_path / name) for name in ("c.md", "a.txt", "b.txt")]
     with pytest.raises(ValueError, match=r"^.*none\*\.txt must name a file or files, got none\.$"):
         find_files([tmp_path / "none*.txt"])
