@@ -30,10 +30,14 @@ quickstart: venv
 test: lint
 	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
-test-all: lint .venv-witness/installed .venv-mediapipe/installed .venv-keras-hub/installed
+test-all: lint .venv/installed-jax .venv-witness/installed .venv-mediapipe/installed .venv-keras-hub/installed
 	KERAS_BERT_WITNESS=$(CURDIR)/.venv-witness/bin/python \
 		KERAS_BERT_MEDIAPIPE=$(CURDIR)/.venv-mediapipe/bin/python $(BIN)/python -m pytest
 	.venv-keras-hub/bin/python -m pytest tests/checkpoint/test_keras_hub.py tests/cli/test_convert.py -k hub
+
+.venv/installed-jax: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt "jax>=0.9"
+	@touch $@
 
 # the package with its extra keras-nlp
 .venv-keras-hub/installed: pyproject.toml constraints.txt

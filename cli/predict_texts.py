@@ -23,6 +23,8 @@ def predict(
     """
     if bool(texts) == (file is not None):
         raise ValueError("`predict` needs texts or --file, one of them.")
+    if pair and file is not None:
+        raise ValueError("`--pair` goes with texts; a file brings its pairs in a column.")
     from keras_bert_cli.quiet import import_tensorflow
 
     import_tensorflow()
@@ -59,6 +61,8 @@ def answer_line(text, pair, answer):
     said = {"text": text} | ({} if pair is None else {"pair": pair})
     if isinstance(answer, dict):
         said |= answer
+    elif isinstance(answer, float):
+        said["score"] = answer
     elif hasattr(answer, "tolist"):
         said["embedding"] = answer.tolist()
     else:

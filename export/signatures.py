@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.heads import HEADS
+from keras_bert.prediction import id_limits
 from keras_bert.tokenization.tokenizer import Tokenizer
 from keras_bert.tokenization.vocabulary import write_vocab
 
@@ -64,9 +65,7 @@ def clamped(bundle, features):
 
 def limits(bundle):
     """Gives (name, values below which an id must be) of each input; None for `masked_positions`, whose limit is T."""
-    config = bundle.config
-    segments = config.type_vocab_size or 2  # a model without segments takes and ignores them
-    known = {"token_ids": config.vocab_size, "segment_ids": segments, "padding_mask": 2, MASKED: None}
+    known = {**id_limits(bundle.config), MASKED: None}
     return [(name, known[name]) for name in inputs(bundle)]
 
 

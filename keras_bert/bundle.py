@@ -214,8 +214,15 @@ def _check_head(head, labels, options):
     if HEADS[head].labelled:
         if not labels or len(set(labels)) < max(2, len(labels)) or not all(isinstance(label, str) for label in labels):
             raise ValueError(f"`{head}` needs at least two different labels as strings, got {labels!r}.")
+        odd = next((label for label in labels if len(label.splitlines()) != 1 or not _is_text(label)), None)
+        if odd is not None:  # labels.txt has one a line
+            raise ValueError(f"A label must be one line of text, got {odd!r}.")
     elif labels is not None:
         raise ValueError(f"`{head}` has no labels, got {labels!r}.")
+
+
+def _is_text(label):
+    return not any("\ud800" <= char <= "\udfff" for char in label)
 
 
 def _check_vocabulary(tokenizer, config):

@@ -10,14 +10,16 @@ def predict(bundle, texts, pairs=None, batch_size=32, max_length=None):
     """Answers texts: sorted by length, batched, padded to the longest of a batch, given back in their order.
 
     Args:
-        texts: list of str; or a dict of id arrays (n, T) with the model's inputs.
+        texts: list of str; or a dict of id arrays (n, T) with the model's inputs (all but
+            `token_ids` may be left out).
         pairs: list of str, the second texts, or None.
         max_length: tokens; longer texts are truncated. By default the bundle's own, or all that the model has positions
             for.
 
     Returns:
-        sequence_classifier: a list of {"label", "probabilities"}; sentence_embedder: an array (n, D) float32;
-        masked_language_model: a list with, per [MASK] of the text, the likeliest {"word", "probability"}.
+        sequence_classifier: a list of {"label", "probabilities"}; sequence_regressor, reranker: a list of float;
+        sentence_embedder: an array (n, D) float32; masked_language_model: a list with, per [MASK] of the text, the
+        likeliest {"word", "probability"}. Without texts an empty list.
 
     Raises:
         ValueError: the head has no answer for a text, or the texts are not a list of str.
@@ -25,12 +27,20 @@ def predict(bundle, texts, pairs=None, batch_size=32, max_length=None):
     head = HEADS.get(bundle.head)
     if head is None or head.answer is None:
         raise ValueError(f"`predict` needs a head with an answer, got {bundle.head}.")
+    if type(batch_size) is not int or batch_size < 1:
+        raise ValueError(f"`batch_size` must be a positive integer, got {batch_size!r}.")
+    if bundle.head == "masked_language_model" and bundle.tokenizer is None:
+        raise ValueError("`predict` needs a tokenizer to find [MASK] and to name words, but the bundle has none.")
     if isinstance(texts, dict):
+        if pairs is not None:
+            raise ValueError("`pairs` go with texts; with ids, `segment_ids` tell the second text.")
         texts = check_features(texts, bundle.config)
         n = len(texts["token_ids"])
         order = np.arange(n)
     else:
         check_texts(texts, pairs)
+        # lists, because a table's column may have numbers of its own for its rows
+        texts, pairs = list(texts), None if pairs is None else list(pairs)
         if bundle.tokenizer is None:
             reason = bundle.report.no_tokenizer if bundle.report else "the bundle was made without one."
             raise ValueError(f"`predict` needs a tokenizer for texts, but {reason}")
@@ -62,7 +72,7 @@ def check_texts(texts, pairs=None):
             raise ValueError(f"`{name}` must be a list of strings, got {type(values).__name__}.")
         wrong = next((i for i, value in enumerate(values) if not isinstance(value, str)), None)
         if wrong is not None:
-            raise ValueError(f"`{name}[{wrong}]` must be a string, got {type(values[wrong]).__name__}.")
+            raise ValueError(f"`{name}[{wrong}]` must be a string, got {type(list(values)[wrong]).__name__}.")
     if pairs is not None and len(pairs) != len(texts):
         raise ValueError(f"`texts` and `pairs` must be equally many, got {len(texts)} and {len(pairs)}.")
 
@@ -88,8 +98,9 @@ def check_features(features, config):
             f"`token_ids` has {ids.shape[1]} tokens a text, the model has {config.max_length} positions. "
             "Truncate the texts."
         )
-    limits = {"token_ids": config.vocab_size, "segment_ids": config.type_vocab_size, "padding_mask": 2}
-    for name, limit in limits.items():
+    if not ids.shape[1]:
+        raise ValueError("`token_ids` must have at least one token a text, got none.")
+    for name, limit in id_limits(config).items():
         if features.get(name) is None:
             continue
         values = np.asarray(features[name])
@@ -99,7 +110,18 @@ def check_features(features, config):
             worst = values.max() if values.max() >= limit else values.min()
             raise ValueError(f"`{name}` must be from 0 to {limit - 1}, got {worst}.")
     given = {name: np.asarray(value) for name, value in features.items() if value is not None}
+    positions = given.get("masked_positions", ids[:, :0])
+    if positions.size and not (0 <= positions.min() and positions.max() < ids.shape[1]):
+        raise ValueError(
+            f"`masked_positions` must be from 0 to {ids.shape[1] - 1}, got {positions.min()} to {positions.max()}."
+        )
     return {"segment_ids": np.zeros_like(ids), "padding_mask": (ids != config.pad_token_id).astype("int32"), **given}
+
+
+def id_limits(config):
+    """Gives, by input, the number that its values must stay below."""
+    segments = config.type_vocab_size or 2  # a model without segments takes and ignores them
+    return {"token_ids": config.vocab_size, "segment_ids": segments, "padding_mask": 2}
 
 
 def _answers(bundle, features):

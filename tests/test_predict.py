@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import keras_bert
-from tests.models import LABELS, tiny_bundle
+from tests.models import LABELS, VOCAB, tiny_bundle, tiny_config
 
 TEXTS = ["hello", "", "the good film, the bad film, the good, good film!", "  ", "你好 world", "a" * 5000, "\ud800"]
 
@@ -64,13 +64,69 @@ def test_ids_are_answered_too():
     assert alone == ids
 
 
-def test_no_texts_no_answers():
-    assert keras_bert.predict(tiny_bundle("sequence_classifier"), []) == []
+@pytest.mark.parametrize("head", [name for name, head in keras_bert.HEADS.items() if head.answer])
+def test_no_texts_no_answers(head):
+    assert keras_bert.predict(tiny_bundle(head), []) == []
+
+
+@pytest.mark.parametrize("head", ["sequence_regressor", "reranker"])
+def test_scores_are_numbers(head):
+    bundle = tiny_bundle(head)
+    scores = keras_bert.predict(bundle, TEXTS, TEXTS[::-1])
+    assert all(type(score) is float for score in scores)
+    features = bundle.tokenizer(TEXTS[:1], TEXTS[-1:], max_length=40)
+    assert abs(scores[0] - float(bundle.model(features)[0])) < 1e-5
+
+
+class Column:
+    """A table's column whose rows have kept the numbers of another order, as after a shuffle."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __iter__(self):
+        return iter(self.values)
+
+    def __getitem__(self, number):
+        return self.values[-1 - number]
+
+
+def test_columns_are_read_in_their_order():
+    bundle = tiny_bundle("sentence_embedder")
+    texts = ["hello", "the good film", "你好 world"]
+    np.testing.assert_array_equal(keras_bert.predict(bundle, Column(texts)), keras_bert.predict(bundle, texts))
+
+
+def test_positions_of_masks_are_checked():
+    features = {"token_ids": np.array([[2, 4, 3]]), "masked_positions": np.array([[1, 77]])}
+    with pytest.raises(ValueError, match="`masked_positions` must be from 0 to 2, got 1 to 77."):
+        keras_bert.predict(tiny_bundle("masked_language_model"), features)
+
+
+def test_ids_of_a_model_without_segments():
+    config = tiny_config(model_type="distilbert", type_vocab_size=0)
+    bundle = keras_bert.create(config, keras_bert.Tokenizer(VOCAB), "sequence_classifier", LABELS)
+    assert len(keras_bert.predict(bundle, bundle.tokenizer(["a", "b"], ["c", "c"]))) == 2
+
+
+@pytest.mark.parametrize("label", ["a\nb", "x\u2028y", "", "\ud800"])
+def test_labels_that_are_no_line(label):
+    with pytest.raises(ValueError, match="A label must be one line of text"):
+        keras_bert.create(tiny_config(), None, "sequence_classifier", ["good", label])
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        ((["a"], None, 0), "`batch_size` must be a positive integer, got 0."),
+        (({"token_ids": np.zeros((1, 0), int)},), "`token_ids` must have at least one token a text, got none."),
+        (
+            ({"token_ids": np.array([[2, 3]])}, ["a"]),
+            "`pairs` go with texts; with ids, `segment_ids` tell the second text.",
+        ),
         (("one text",), "`texts` must be a list of strings, got str."),
         ((["a", 3],), "`texts[1]` must be a string, got int."),
         ((["a", "b"], ["c"]), "`texts` and `pairs` must be equally many, got 2 and 1."),

@@ -31,6 +31,11 @@ def test_code_blocks(name, place, tmp_path, monkeypatch, capsys):
     assert "probabilities" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+def test_no_place_is_left_open(name):
+    assert "@@" not in (ROOT / name).read_text(encoding="utf-8")
+
+
 def test_commands_exist():
     from typer.main import get_command
 

@@ -32,7 +32,8 @@ def features(ops, parts, max_length, truncation, cls_id, sep_id, pad_id, width=N
     budget = room(max_length, second, truncation)
     lengths, pair_lengths = truncated(ops, first[2], second and second[2], budget, truncation)
     if width is None:
-        width = ops.max(ops.pad(packed_width(lengths, pair_lengths), [[0, 1]]))
+        # room for [CLS] and [SEP] in a batch without texts too: models cannot take T = 0
+        width = ops.maximum(ops.max(ops.pad(packed_width(lengths, pair_lengths), [[0, 1]])), 2)
     second = second and (*second[:2], pair_lengths)
     return pack(ops, (*first[:2], lengths), second, width, cls_id, sep_id, pad_id)
 

@@ -136,7 +136,7 @@ def test_faults_are_one_line(run, sources, tmp_path):
         ((source, tmp_path / "out", "--to", "keras"), "A Keras file must end in .keras, got "),
         ((source, source), "The target must be another place than the source, got "),
         ((source, source.parent), "The target must be another place than the source, got "),
-        ((source, tmp_path / "mine"), "mine holds other things than a model. Name another place."),
+        ((source, tmp_path / "mine"), "mine holds thesis.txt, which was not written here"),
         ((source, tmp_path / "out", "--head", "span_extractor"), "does not hold all of span_extractor"),
     ):
         said = run("convert", *arguments, code=1)

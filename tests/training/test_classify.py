@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import keras_bert
+from keras_bert.files import MARK, replace_folder
 from keras_bert.training.metrics import classification_metrics, wilson_interval
 from keras_bert.training.recipes import classify
 from keras_bert.training.recipes.classify import Classify, run
@@ -93,7 +94,7 @@ def test_bad_input_is_refused_before_any_work(pretrained, files, tmp_path):
         ({"max_length": 41}, r"^`max_length` must be from 3 to the model's 40 positions, got 41\.$"),
         ({"model": str(tmp_path / "gone")}, r"^.*gone is not a folder\. .*$"),
         ({"out": pretrained}, r"^`out` must be another folder than `model`, got .* for both\.$"),
-        ({"out": str(other)}, r"^.*other holds something else than an earlier run; .* Name another folder\.$"),
+        ({"out": str(other)}, r"^.*other holds notes\.txt, which was not written here; .*$"),
     ):
         with pytest.raises(ValueError, match=message):
             run(Classify(**{"model": pretrained, "out": out, **files, **changes}))
@@ -106,8 +107,8 @@ def test_bad_input_is_refused_before_any_work(pretrained, files, tmp_path):
 
 def test_an_interrupted_run_leaves_the_old_folder(pretrained, files, tmp_path, monkeypatch):
     config = Classify(pretrained, files["train"], str(tmp_path / "out"), epochs=1)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "metrics.json").write_text("{}")
+    with replace_folder(tmp_path / "out") as folder:
+        (folder / "metrics.json").write_text("{}")
 
     def interrupted(bundle, folder):
         raise KeyboardInterrupt
@@ -116,7 +117,8 @@ def test_an_interrupted_run_leaves_the_old_folder(pretrained, files, tmp_path, m
     monkeypatch.setattr(keras_bert, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(config)
-    assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == {"metrics.json": "{}"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"metrics.json", MARK}
+    assert (tmp_path / "out" / "metrics.json").read_text() == "{}"
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
