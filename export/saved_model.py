@@ -13,6 +13,7 @@ from keras_bert.prediction import checked_length
 
 FILE = "saved_model.pb"
 ALLOWED = 1e-6
+INTEGERS = "int32"
 
 
 def write(bundle, folder, max_length=None):
@@ -50,9 +51,9 @@ def load(folder):
     return run
 
 
-def probes(bundle, max_length=None):
+def probes(keras, max_length=None):
     """What the artifact is asked after it was written; the first probe is timed."""
-    found, keras = [], signatures.Keras(bundle)
+    found, bundle = [], keras.bundle
     if signatures.takes_text(bundle):
         batches = [[comparison.SHORT], list(comparison.TEXTS), [comparison.LONG]]
         found += [_text_probe(keras, texts, None, max_length) for texts in batches]
@@ -66,9 +67,9 @@ def probes(bundle, max_length=None):
     return found
 
 
-def text_probes(bundle, texts, pairs=None, max_length=None):
+def text_probes(keras, texts, pairs=None, max_length=None):
     """Gives a probe for each text, or text and pair."""
-    keras, length = signatures.Keras(bundle), checked_length(max_length, bundle)
+    bundle, length = keras.bundle, checked_length(max_length, keras.bundle)
     for text, pair in zip(texts, pairs or [None] * len(texts), strict=True):
         pair = pair if pair is None else [pair]
         if signatures.takes_text(bundle):
