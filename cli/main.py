@@ -14,6 +14,7 @@ from keras_bert_cli import (
     show_data,
     tokenize_text,
     train_tasks,
+    verify_export,
     vocab,
 )
 
@@ -45,6 +46,7 @@ app.command("quickstart")(quickstart.quickstart)
 app.add_typer(train_tasks.app, name="train")
 app.command("predict")(predict_texts.predict)
 app.command("export")(export_model.export)
+app.command("verify")(verify_export.verify)
 app.command("prepare")(prepare_corpus.prepare)
 app.command("show-data")(show_data.show_data)
 app.command("pretrain")(pretrain_model.pretrain)

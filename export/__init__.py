@@ -12,7 +12,7 @@ import keras
 
 import keras_bert
 from keras_bert.config import did_you_mean
-from keras_bert.export import agreement, comparison, signatures
+from keras_bert.export import agreement, comparison, golden, signatures
 from keras_bert.files import check_replaceable, replace_folder
 from keras_bert.prediction import check_texts
 
@@ -24,8 +24,8 @@ QUANTIZED = 10.0  # difference that no quantization makes: its measure is the ag
 class Format:
     """Where a format's module is, and what it needs beside TensorFlow.
 
-    The module has `write(bundle, folder, **options)`, `load(folder)`, `probes(bundle, **options)`,
-    `text_probes(bundle, texts, pairs, **options)`, `describe(folder)`, the artifact's `FILE`, the `ALLOWED` difference
+    The module has `write(bundle, folder, **options)`, `load(folder)`, `probes(keras, **options)`,
+    `text_probes(keras, texts, pairs, **options)`, `describe(folder)`, the artifact's `FILE`, the `ALLOWED` difference
     and, for each way to quantize, the `AGREEMENT` that it must reach.
 
     Args:
@@ -67,7 +67,8 @@ def export(bundle, path, format="saved_model", evaluation=None, **options):
         `largest_difference` (relative where the value is above 1) and `allowed_difference`; `agreement`, the share of
         probe texts with the same answer; `evaluation`, what `agreement.measure` gives, where there was one;
         `operations` with counts; `latency_ms` and `keras_latency_ms`, medians for one short text; `versions`; for onnx
-        also `fused`, the nodes that ONNX Runtime makes.
+        also `fused`, the nodes that ONNX Runtime makes. Where a text is enough for an answer, `golden.jsonl` has 50
+        texts with the model's answers, by which `verify` checks the artifact anywhere; `golden` has their difference.
 
     Raises:
         ImportError: an extra is missing.
@@ -80,22 +81,19 @@ def export(bundle, path, format="saved_model", evaluation=None, **options):
     texts = ()
     if evaluation is not None or quantize is not None:
         texts = _evaluation_texts(bundle, evaluation, options.get("inputs") == "pair")
-    asked = module.text_probes(bundle, *texts, **options) if texts else ()
+    reference, file = signatures.Keras(bundle), Path(path) / module.FILE
+    asked = module.text_probes(reference, *texts, **options) if texts else ()
     with replace_folder(path) as folder:
         module.write(bundle, folder, **options)
-        run, probes = module.load(folder), module.probes(bundle, **options)
+        run, probes = module.load(folder), module.probes(reference, **options)
         largest, same = comparison.compare(probes, run, exact=quantize is None)
         allowed = module.ALLOWED if quantize is None else QUANTIZED
-        if not largest <= allowed:
-            raise ValueError(
-                f"The {format} file disagrees with the model: max difference {largest:.2e}, allowed "
-                f"{allowed:.0e}. File: {Path(path) / module.FILE} (not written)"
-            )
+        _check_difference(format, file, largest, allowed)
         measured = None
         if evaluation is not None or quantize is not None:
             measured = agreement.measure(bundle.head, asked or probes, run)
         if quantize is not None:
-            _check_quantized(format, Path(path) / module.FILE, quantize, measured, module.AGREEMENT[quantize])
+            _check_quantized(format, file, quantize, measured, module.AGREEMENT[quantize])
         report = {
             "format": format,
             "head": bundle.head,
@@ -111,8 +109,47 @@ def export(bundle, path, format="saved_model", evaluation=None, **options):
             **module.describe(folder),
             "versions": _versions(chosen),
         }
+        if signatures.takes_text(bundle):
+            texts = _evaluation_texts(bundle, None, options.get("inputs") == "pair")
+            report["golden"] = golden.write(folder, *texts, module.text_probes(reference, *texts, **options), run)
+            _check_difference(format, file, report["golden"]["largest_difference"], allowed)
         (folder / REPORT).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return report
+
+
+def verify(path):
+    """Loads an artifact back by its own runtime, without the model, and asks it about the texts of its golden.jsonl.
+
+    Returns:
+        dict: "format", "largest_difference", "allowed_difference", and in "evaluation" what `agreement.measure` gives.
+        A quantized file may differ twice as much as it did when it was made.
+
+    Raises:
+        ImportError: an extra is missing.
+        ValueError: there is no export, it has no golden texts, or its answers are others.
+    """
+    path = Path(path)
+    for name, what in ((REPORT, "no export"), (golden.FILE, "no export that a text is enough for")):
+        if not (path / name).is_file():
+            raise ValueError(f"{path} must hold {name}; a folder without it is {what}.")
+    report = json.loads((path / REPORT).read_text(encoding="utf-8"))
+    module = importlib.import_module(_installed(report["format"]).module)
+    run, probes = module.load(path), list(golden.read(path, module.INTEGERS))
+    largest, _ = comparison.compare(probes, run, exact=False)
+    allowed = golden.ALLOWED
+    if "quantize" in report["options"]:
+        allowed += 2 * report["golden"]["largest_difference"]
+    if not largest <= allowed:
+        raise ValueError(
+            f"{path / module.FILE} gives other answers than when it was made: max difference {largest:.2e}, allowed "
+            f"{allowed:.2e}. Export it again."
+        )
+    return {
+        "format": report["format"],
+        "largest_difference": largest,
+        "allowed_difference": allowed,
+        "evaluation": agreement.measure(report["head"], probes, run),
+    }
 
 
 def _checked(path, format, options):
@@ -121,14 +158,28 @@ def _checked(path, format, options):
         raise ValueError(f"Unknown format `{format}`.{did_you_mean(format, FORMATS)} Known: {', '.join(FORMATS)}.")
     if keras.backend.backend() != "tensorflow":
         raise ValueError(f"Exports need KERAS_BACKEND=tensorflow, got {keras.backend.backend()}.")
+    chosen = _installed(format)
+    check_replaceable(path)
+    return chosen
+
+
+def _installed(format):
+    """Gives the `Format`; refuses where its packages are missing."""
     chosen = FORMATS[format]
     missing = [name for name, module in chosen.packages.items() if importlib.util.find_spec(module) is None]
     if missing:
         raise ImportError(
             f'The format `{format}` needs {", ".join(missing)}: pip install "keras3-bert[{chosen.extra}]"'
         )
-    check_replaceable(path)
     return chosen
+
+
+def _check_difference(format, file, largest, allowed):
+    if not largest <= allowed:
+        raise ValueError(
+            f"The {format} file disagrees with the model: max difference {largest:.2e}, allowed {allowed:.0e}. "
+            f"File: {file} (not written)"
+        )
 
 
 def _check_options(module, format, options):

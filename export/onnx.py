@@ -17,6 +17,7 @@ from keras_bert.prediction import checked_length
 
 FILE = "model.onnx"
 ALLOWED = 1e-4
+INTEGERS = "int64"
 OPSET = 17
 AGREEMENT = {"float16": 0.995, "dynamic": 0.98}
 
@@ -79,23 +80,23 @@ def load(folder):
     return lambda _, inputs: dict(zip(names, session.run(names, inputs), strict=True))
 
 
-def probes(bundle, quantize=None):
+def probes(keras, quantize=None):
     """What the artifact is asked after it was written; the first probe is timed."""
-    keras, longest = signatures.Keras(bundle), bundle.config.max_length
+    bundle, longest = keras.bundle, keras.bundle.config.max_length
     sizes = [(batch, min(length, longest)) for batch, length in ((1, 12), (1, 3), (4, 17), (2, 128))]
     batches = [comparison.random_features(bundle, *size) for size in sizes]
     if signatures.takes_text(bundle):
         texts = [[comparison.SHORT], list(comparison.TEXTS), [comparison.LONG]]
         batches = [bundle.tokenizer(batch, max_length=longest) for batch in texts] + batches
-    return [comparison.id_probe(keras, "", features, "int64") for features in batches]
+    return [comparison.id_probe(keras, "", features, INTEGERS) for features in batches]
 
 
-def text_probes(bundle, texts, pairs=None, quantize=None):
+def text_probes(keras, texts, pairs=None, quantize=None):
     """Gives a probe for each text, or text and pair."""
-    keras, length = signatures.Keras(bundle), checked_length(None, bundle)
+    length = checked_length(None, keras.bundle)
     for text, pair in zip(texts, pairs or [None] * len(texts), strict=True):
-        features = bundle.tokenizer([text], pair if pair is None else [pair], max_length=length)
-        yield comparison.id_probe(keras, "", features, "int64")
+        features = keras.bundle.tokenizer([text], pair if pair is None else [pair], max_length=length)
+        yield comparison.id_probe(keras, "", features, INTEGERS)
 
 
 def describe(folder):

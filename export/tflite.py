@@ -15,6 +15,7 @@ from keras_bert.prediction import checked_length
 
 FILE = "model.tflite"
 ALLOWED = 1e-4
+INTEGERS = "int32"
 INPUTS = ("text", "pair", "ids", "free_ids", "mediapipe")
 MAX_LENGTH = 128
 AGREEMENT = {"float16": 0.995, "dynamic": 0.985}
@@ -95,10 +96,11 @@ def load(folder):
     return lambda signature, inputs: interpreter.get_signature_runner(signature)(**inputs)
 
 
-def probes(bundle, inputs=None, max_length=None, max_code_points=None, quantize=None):
+def probes(keras, inputs=None, max_length=None, max_code_points=None, quantize=None):
     """What the artifact is asked after it was written; the first probe is timed."""
+    bundle = keras.bundle
     sizes = _sizes(bundle, inputs, max_length, max_code_points)
-    keras, inputs, length = signatures.Keras(bundle), sizes["inputs"], sizes["length"]
+    inputs, length = sizes["inputs"], sizes["length"]
     if inputs in ("text", "pair"):
         texts = [_as_text(text)[: sizes["chars"]] for text in (*comparison.TEXTS, comparison.LONG)]
         pairs = texts[::-1] if inputs == "pair" else [None] * len(texts)
@@ -112,9 +114,9 @@ def probes(bundle, inputs=None, max_length=None, max_code_points=None, quantize=
     return [_probe_of(keras, features, inputs) for features in batches]
 
 
-def text_probes(bundle, texts, pairs=None, inputs=None, max_length=None, max_code_points=None, quantize=None):
+def text_probes(keras, texts, pairs=None, inputs=None, max_length=None, max_code_points=None, quantize=None):
     """Gives a probe for each text, or text and pair."""
-    sizes, keras = _sizes(bundle, inputs, max_length, max_code_points), signatures.Keras(bundle)
+    sizes = _sizes(keras.bundle, inputs, max_length, max_code_points)
     text_in = sizes["inputs"] in ("text", "pair")
     if text_in and (sizes["inputs"] == "pair") != (pairs is not None):
         given = "texts" if pairs is None else "pairs of texts"

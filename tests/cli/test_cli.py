@@ -17,6 +17,7 @@ COMMANDS = {
     "train classify": "keras-bert train classify",
     "predict": "keras-bert predict",
     "export": "keras-bert export",
+    "verify": "keras-bert verify",
     "vocab": "keras-bert vocab",
     "prepare": "keras-bert prepare",
     "show-data": "keras-bert show-data",
@@ -104,6 +105,7 @@ def test_quantized_export_is_asked_about_a_file(run, folder, tmp_path):
     report = json.loads((tmp_path / "onnx" / "report.json").read_text())
     assert report["options"] == {"quantize": "float16"}
     assert report["evaluation"] == {"probes": 2, "agreement": 1.0}
+    assert "agreement 1.0000 on 50 texts" in run("verify", tmp_path / "onnx")
 
 
 def test_predict_embeddings_words_and_pairs(run, tmp_path, folder):

@@ -9,6 +9,7 @@ import pytest
 import keras_bert
 from keras_bert.export import FORMATS, agreement, comparison, export, onnx_quantization
 from keras_bert.export import onnx as onnx_format
+from keras_bert.files import replace_folder
 from tests.conftest import shared_data
 from tests.models import VOCAB, randomize, tiny_bundle, tiny_config
 
@@ -86,8 +87,8 @@ def test_quantized_embedder_reports_its_cosines(format, options, tmp_path):
 
 
 def test_too_little_agreement_is_refused(fitted, tmp_path, monkeypatch):
-    (tmp_path / "report.json").write_text("{}")
-    (tmp_path / "artifact").write_text("old")
+    with replace_folder(tmp_path / "out") as folder:
+        (folder / "artifact").write_text("old")
     texts, labels = sentences(50, 2)
     write = onnx_format.write
 
@@ -100,11 +101,11 @@ def test_too_little_agreement_is_refused(fitted, tmp_path, monkeypatch):
 
     monkeypatch.setattr(onnx_format, "write", write_and_change_half)
     with pytest.raises(ValueError, match=r"^The onnx file with `quantize` 'dynamic' agrees with the ") as error:
-        export(fitted, tmp_path, "onnx", evaluation=texts, quantize="dynamic")
+        export(fitted, tmp_path / "out", "onnx", evaluation=texts, quantize="dynamic")
     share = min(labels.mean(), 1 - labels.mean()), max(labels.mean(), 1 - labels.mean())
     assert any(f"in {value:.2%} over 50 texts, needed 98.00%." in str(error.value) for value in share)
     assert str(error.value).endswith("(not written)")
-    assert (tmp_path / "artifact").read_text() == "old"
+    assert (tmp_path / "out" / "artifact").read_text() == "old"
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_foreign_operation_is_named():
         (
             "sequence_classifier",
             {"inputs": "words"},
-            r"one of text, pair, ids, free_ids, got 'words'\.",
+            r"one of text, pair, ids, free_ids, mediapipe, got 'words'\.",
         ),
         ("masked_language_model", {"inputs": "text"}, "needs a tokenizer and a head that answers it"),
         (
