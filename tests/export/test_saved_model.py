@@ -129,6 +129,17 @@ def test_wrong_ids_are_refused(classifier, signature, name, value, length, sente
         run(signature, features)
 
 
+def test_a_batch_without_texts_has_no_answers(classifier):
+    run = classifier[3]
+    none = np.zeros(0, object)
+    for signature, inputs in (("serving_default", {"text": none}), ("serving_pair", {"text": none, "text_pair": none})):
+        answers = run(signature, inputs)
+        assert {name: value.shape for name, value in answers.items()} == {
+            "label": (0,),
+            "probabilities": (0, len(LABELS)),
+        }
+
+
 def test_folder_is_small_and_holds_labels_and_vocabulary(classifier):
     bundle, path, report, _ = classifier
     weights = sum(weight.value.numpy().nbytes for weight in bundle.model.weights)
