@@ -74,7 +74,7 @@ def export(bundle, path, format="saved_model", evaluation=None, **options):
         ImportError: an extra is missing.
         ValueError: the artifact disagrees with Keras or cannot be made; nothing is written then.
     """
-    chosen = _checked(path, format, options)
+    chosen = _checked(bundle, path, format)
     module = importlib.import_module(chosen.module)
     _check_options(module, format, options)
     quantize = options.get("quantize")
@@ -152,12 +152,18 @@ def verify(path):
     }
 
 
-def _checked(path, format, options):
+def _checked(bundle, path, format):
     """Gives the `Format`, after what can be checked before any work."""
     if format not in FORMATS:
         raise ValueError(f"Unknown format `{format}`.{did_you_mean(format, FORMATS)} Known: {', '.join(FORMATS)}.")
     if keras.backend.backend() != "tensorflow":
         raise ValueError(f"Exports need KERAS_BACKEND=tensorflow, got {keras.backend.backend()}.")
+    other = {layer.dtype_policy.name for layer in bundle.model.layers} - {"float32"}
+    if format != "saved_model" and other:
+        raise ValueError(
+            f"`{format}` takes models of the policy float32, got {min(other)}. "
+            "Save the model, and load it under float32."
+        )
     chosen = _installed(format)
     check_replaceable(path)
     return chosen

@@ -120,7 +120,10 @@ def _checked(bundle, features):
     """Gives int32 ids behind assertions that name the limits."""
     length = tf.shape(features["token_ids"])[-1]
     longest = bundle.config.max_length
-    checks = [tf.debugging.assert_less_equal(length, longest, f"`token_ids` has more than {longest} tokens a text.")]
+    checks = [
+        tf.debugging.assert_less_equal(length, longest, f"`token_ids` has more than {longest} tokens a text."),
+        tf.debugging.assert_positive(length, "`token_ids` must have at least one token a text."),
+    ]
     for name, limit in signatures.limits(bundle):
         top, said = (limit, limit - 1) if limit else (length, "the last token")
         message = f"`{name}` must be from 0 to {said}."

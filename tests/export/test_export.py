@@ -211,3 +211,19 @@ def test_other_backends_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     with pytest.raises(ValueError, match=r"^Exports need KERAS_BACKEND=tensorflow, got jax\.$"):
         export(None, tmp_path / "out")
+
+
+@pytest.mark.parametrize("format", ["tflite", "onnx"])
+def test_half_precision_models_are_loaded_anew_first(format, tmp_path):
+    keras.config.set_dtype_policy("mixed_float16")
+    try:
+        bundle = tiny_bundle("sequence_classifier")
+    finally:
+        keras.config.set_dtype_policy("float32")
+    with pytest.raises(ValueError) as error:
+        export(bundle, tmp_path / "out", format)
+    assert str(error.value) == (
+        f"`{format}` takes models of the policy float32, got mixed_float16. Save the model, and load it under float32."
+    )
+    keras_bert.save(bundle, tmp_path / "model")
+    assert export(keras_bert.load(tmp_path / "model"), tmp_path / "out", format)["agreement"] == 1.0
