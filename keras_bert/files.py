@@ -1,4 +1,4 @@
-"""Writing that is whole or not at all: to a temporary name first, then renamed."""
+"""Files: writing that is whole or not at all, to a temporary name first, then renamed; and reading JSON."""
 
 import contextlib
 import json
@@ -9,6 +9,19 @@ from pathlib import Path
 
 # In each folder written here: the names of what it held then. A folder with anything else is never replaced.
 MARK = ".keras3-bert.json"
+
+
+def read_json(path):
+    """Reads a JSON object, with one sentence for what may be wrong with the file."""
+    try:
+        values = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{path} is missing.") from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is not JSON in UTF-8: {error}.") from None
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold a JSON object, got {type(values).__name__}.")
+    return values
 
 
 @contextlib.contextmanager

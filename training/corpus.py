@@ -101,9 +101,7 @@ def prose_paragraphs(text):
 
 def is_prose(paragraph):
     """Whether a joined block reads as sentences, and is not a heading, a signature, code, grammar or a table."""
-    if re.search(
-        r">>>|::=|[-=~*^+]{4,}|^[|+#@]|^(?:def|class|import|from|for|if|return|print|async) ?.*[:)]$", paragraph
-    ):
+    if CODE.search(paragraph):
         return False
     words = re.findall(r"[^\W\d_]{2,}", paragraph)
     letters = sum(character.isalpha() or character == " " for character in paragraph)

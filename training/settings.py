@@ -4,9 +4,9 @@ import dataclasses
 import json
 import types
 import typing
-from pathlib import Path
 
 from keras_bert.config import did_you_mean
+from keras_bert.files import read_json
 
 KINDS = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
 
@@ -26,7 +26,7 @@ def read_settings(recipe, path=None, assignments=(), **values):
     kinds = typing.get_type_hints(recipe)
     found = {}
     if path is not None:
-        for name, value in _json_object(Path(path)).items():
+        for name, value in read_json(path).items():
             found[name] = _checked(name, value, kinds, path)
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
@@ -71,15 +71,3 @@ def _checked(name, value, fields, source):
 
 def _alternatives(kind):
     return typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-
-
-def _json_object(path):
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"{path} is missing.") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is not JSON in UTF-8: {error}.") from None
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {type(values).__name__}.")
-    return values

@@ -119,19 +119,6 @@ CONTAINERS = {
 }
 
 
-def read_json(path):
-    """Reads a JSON object, with one sentence for what may be wrong with the file."""
-    try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"{path} is missing.") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} is not JSON in UTF-8: {error}.") from None
-    if not isinstance(values, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {type(values).__name__}.")
-    return values
-
-
 @contextlib.contextmanager
 def written_json(path):
     """Gives a dict that is written to `path` at the end, in the form that `transformers` writes."""

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from keras_bert.checkpoint import tensorflow_files
-from keras_bert.checkpoint.containers import read_json, written_json
+from keras_bert.checkpoint.containers import written_json
 from keras_bert.checkpoint.families import FAMILIES
 from keras_bert.checkpoint.huggingface import Folder, foreign_config, read_labels, stored_name
 from keras_bert.checkpoint.names import every_name, head_of, renamed, turned
+from keras_bert.files import read_json
 from keras_bert.tokenization.tokenizer import Tokenizer
 
 EPS = 1e-12  # fixed in Google's code

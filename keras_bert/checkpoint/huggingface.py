@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from keras_bert.checkpoint.containers import CONTAINERS, Stored, open_weights, read_json, written_json
+from keras_bert.checkpoint.containers import CONTAINERS, Stored, open_weights, written_json
 from keras_bert.checkpoint.families import BUFFERS, DECODERS, FAMILIES
 from keras_bert.checkpoint.sentence_transformers import Modules, read_modules, with_dense
 from keras_bert.config import BertConfig, did_you_mean
+from keras_bert.files import read_json
 
 PARTS = {"kernel": "weight", "bias": "bias", "gamma": "weight", "beta": "bias"}
 

@@ -9,10 +9,11 @@ import h5py
 import numpy as np
 
 from keras_bert.checkpoint import google
-from keras_bert.checkpoint.containers import read_json, written_json
+from keras_bert.checkpoint.containers import written_json
 from keras_bert.checkpoint.huggingface import Folder, stored_name
 from keras_bert.checkpoint.names import renamed, turned
 from keras_bert.config import BertConfig
+from keras_bert.files import read_json
 from keras_bert.tokenization.tokenizer import Tokenizer
 
 OWN_FILE = "keras_bert.json"  # the labels, for which a preset has no place

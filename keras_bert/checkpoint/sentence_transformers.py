@@ -7,7 +7,8 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from safetensors.numpy import save_file
 
-from keras_bert.checkpoint.containers import Stored, open_weights, read_json, written_json
+from keras_bert.checkpoint.containers import Stored, open_weights, written_json
+from keras_bert.files import read_json
 
 POOLINGS = {
     "mean": "mean_tokens",

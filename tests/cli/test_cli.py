@@ -29,18 +29,6 @@ COMMANDS = {
 }
 
 
-@pytest.fixture
-def run(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments, code=0):
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
-        assert result.exit_code == code, result.output
-        return result.stderr if code else result.stdout
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "classifier"

@@ -6,11 +6,9 @@ import keras
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from typer.testing import CliRunner
 
 import keras_bert
 from keras_bert.checkpoint.convert import TARGETS, convert
-from keras_bert_cli.main import app
 from tests.checkpoint.golden import unpack
 from tests.models import randomize, tiny_bundle, tiny_config
 
@@ -19,18 +17,6 @@ FOLDERS = {
     "model_garden": ("model_garden.zip", "classifier", "sequence_classifier"),
     "keras_hub": ("keras_hub.zip", "classifier", "sequence_classifier"),
 }
-
-
-@pytest.fixture
-def run(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments, code=0):
-        result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
-        assert result.exit_code == code, result.output
-        return result.stderr if code else result.stdout
-
-    return run
 
 
 @pytest.fixture(scope="module")
