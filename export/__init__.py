@@ -158,13 +158,13 @@ def _checked(bundle, path, format):
         raise ValueError(f"Unknown format `{format}`.{did_you_mean(format, FORMATS)} Known: {', '.join(FORMATS)}.")
     if keras.backend.backend() != "tensorflow":
         raise ValueError(f"Exports need KERAS_BACKEND=tensorflow, got {keras.backend.backend()}.")
+    chosen = _installed(format)
     other = {layer.dtype_policy.name for layer in bundle.model.layers} - {"float32"}
     if format != "saved_model" and other:
         raise ValueError(
             f"`{format}` takes models of the policy float32, got {min(other)}. "
             "Save the model, and load it under float32."
         )
-    chosen = _installed(format)
     check_replaceable(path)
     return chosen
 
