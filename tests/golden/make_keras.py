@@ -52,7 +52,7 @@ def of_text(model):
     texts = keras.Input((), dtype="string", name="text")
     features = keras_bert.TextPreprocessor(keras_bert.Tokenizer(VOCAB), max_length=16)(texts)
     whole = keras.Model(texts, model({name: features[name] for name in model.input}))
-    schedule = keras_bert.optimizers.WarmupLinear(1e-3, 2, 10)
+    schedule = keras_bert.optimizers.Warmup(1e-3, 2, 10)
     whole.compile(keras.optimizers.AdamW(schedule), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     whole.train_on_batch(keras.ops.convert_to_tensor(TEXTS), np.arange(len(TEXTS)) % len(LABELS))
     return whole
