@@ -12,6 +12,9 @@ from keras_bert.checkpoint.families import FAMILIES
 from keras_bert.checkpoint.huggingface import Folder, foreign_config, read_labels, stored_name
 from keras_bert.checkpoint.names import every_name, head_of, renamed, turned
 from keras_bert.files import read_json
+from keras_bert.tokenization.host import HostTokenizer
+from keras_bert.tokenization.loading import load_tokenizer
+from keras_bert.tokenization.spiece import read_spiece
 from keras_bert.tokenization.tokenizer import Tokenizer
 
 EPS = 1e-12  # fixed in Google's code
@@ -52,7 +55,7 @@ FIELDS = (
     "vocab_size",
 )
 # keys that only other architectures have
-_OTHERS = {"use_bottleneck": "MobileBERT", "embedding_size": "ELECTRA"}
+_OTHERS = {"use_bottleneck": "MobileBERT"}
 
 
 def recognizes(path):
@@ -125,8 +128,8 @@ def google_values(values, source):
     for key, name in _OTHERS.items() if family == "bert" else ():
         if key in values:
             raise ValueError(
-                f"{source} describes {name} (it has `{key}`); of Google's checkpoints BERT and ALBERT are read. "
-                "Convert it to a Hugging Face folder first."
+                f"{source} describes {name} (it has `{key}`); of Google's checkpoints BERT, ALBERT and "
+                "ELECTRA are read. Convert it to a Hugging Face folder first."
             )
     activation = values.get("hidden_act", "gelu")
     return {**values, "model_type": family, "hidden_act": "gelu_new" if activation == "gelu" else activation}
@@ -136,10 +139,12 @@ def read_tokenizer(folder):
     """Makes the tokenizer of a folder, or gives None; where nothing else says so, the vocabulary tells its case."""
     folder = Path(folder)
     if (folder / "tokenizer_config.json").is_file() or (folder / "tokenizer.json").is_file():
-        return Tokenizer.from_folder(folder)
+        return load_tokenizer(folder)
     for file in (folder / "vocab.txt", folder / "assets" / "vocab.txt"):
         if file.is_file():
             return from_vocab(file)
+    for file in (*sorted(folder.glob("*.model")), *sorted(folder.glob("assets/*.model"))):  # 30k-clean.model
+        return HostTokenizer(read_spiece(file.read_bytes()), "albert")
     return None
 
 

@@ -2,12 +2,18 @@
 
 from pathlib import Path
 
-from keras_bert.checkpoint import google, hub, huggingface, keras_hub, model_garden
+from keras_bert.checkpoint import google, google_electra, hub, huggingface, keras_hub, model_garden
 from keras_bert.checkpoint.families import FAMILIES
 from keras_bert.files import read_json
 
 # in the order in which they are asked
-SOURCES = {"keras_hub": keras_hub, "huggingface": huggingface, "model_garden": model_garden, "google": google}
+SOURCES = {
+    "keras_hub": keras_hub,
+    "huggingface": huggingface,
+    "model_garden": model_garden,
+    "google_electra": google_electra,
+    "google": google,
+}
 
 
 def kind_of(source):

@@ -68,12 +68,12 @@ def read(prefix):
     try:
         reader = tf.train.load_checkpoint(str(prefix))
         shapes = reader.get_variable_to_shape_map()
-        names = _object_names(reader) if GRAPH in shapes else {key: key for key in shapes}
+        named = _object_names(reader) if GRAPH in shapes else {key: key for key in shapes}
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise ValueError(f"{prefix} is not a whole TensorFlow checkpoint: {reason}.") from None
     found, left_out, slots = {}, [], 0
-    for key, name in sorted(names.items()):
+    for key, name in sorted(named.items()):
         if is_slot(key):
             slots += 1
         elif not shapes[key]:  # no weight is a single number: a counter, or a setting
@@ -83,6 +83,16 @@ def read(prefix):
     if slots:
         left_out.append(f"{slots} optimizer slots")
     return found, left_out
+
+
+def names(prefix):
+    """Lists the names in a checkpoint, as they are in the file; none where it cannot be read."""
+    import tensorflow as tf
+
+    try:
+        return list(tf.train.load_checkpoint(str(prefix)).get_variable_to_shape_map())
+    except (tf.errors.OpError, RuntimeError, ValueError):
+        return []
 
 
 def setting(prefix, name):
@@ -95,12 +105,7 @@ def setting(prefix, name):
 
 def has_objects(prefix):
     """Tells whether the checkpoint is named by objects, as TF2 writes it."""
-    import tensorflow as tf
-
-    try:
-        return tf.train.load_checkpoint(str(prefix)).has_tensor(GRAPH)
-    except (tf.errors.OpError, RuntimeError, ValueError):
-        return False
+    return GRAPH in names(prefix)
 
 
 def write(prefix, arrays):

@@ -99,6 +99,18 @@ def test_case_is_told_by_the_vocabulary(genuine, tmp_path):
     assert keras_bert.load(copy).tokenizer.lowercase is True
 
 
+def test_the_spiece_model_of_an_albert(genuine, tmp_path):
+    data = shared_data("vocab/albert-german-30k") / "spiece.model"
+    copy = shutil.copytree(genuine / "albert", tmp_path / "model")
+    for vocabulary in copy.glob("vocab*"):
+        vocabulary.unlink()
+    shutil.copy(data, copy / "30k-clean.model")
+    tokenizer = google.read_tokenizer(copy)
+    assert (tokenizer.family, tokenizer.vocab_size) == ("albert", 30000)
+    with pytest.raises(ValueError, match=r"^vocab.txt has 30000 tokens, the embedding has \d+ rows"):
+        keras_bert.load(copy)  # this vocabulary is not that model's
+
+
 def test_a_checkpoint_by_its_prefix_and_among_others(genuine, tmp_path):
     folder = shutil.copytree(genuine / "classifier", tmp_path / "model")
     for step in (10, 20):
@@ -292,10 +304,10 @@ def test_another_name_of_the_config(genuine, copied):
 
 
 def test_another_architecture(copied):
-    edit_config(copied, embedding_size=8)
+    edit_config(copied, use_bottleneck=True)
     assert refused(copied) == (
-        "FOLDER/bert_config.json describes ELECTRA (it has `embedding_size`); of Google's checkpoints BERT and ALBERT "
-        "are read. Convert it to a Hugging Face folder first."
+        "FOLDER/bert_config.json describes MobileBERT (it has `use_bottleneck`); of Google's checkpoints BERT, ALBERT "
+        "and ELECTRA are read. Convert it to a Hugging Face folder first."
     )
 
 
