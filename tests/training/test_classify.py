@@ -5,7 +5,6 @@ import pytest
 
 import keras_bert
 from keras_bert.files import MARK, replace_folder
-from keras_bert.training.metrics import classification_metrics, wilson_interval
 from keras_bert.training.recipes import classify
 from keras_bert.training.recipes.classify import Classify, run
 from tests.models import VOCAB, randomize, tiny_config
@@ -122,13 +121,3 @@ def test_an_interrupted_run_leaves_the_old_folder(pretrained, files, tmp_path, m
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_metrics():
-    metrics = classification_metrics([0, 0, 1, 2], [0, 1, 1, 1], ["a", "b", "c"])
-    assert metrics["accuracy"] == 0.5
-    assert metrics["classes"] == {
-        "a": {"examples": 2, "right": 1, "answered": 1},
-        "b": {"examples": 1, "right": 1, "answered": 3},
-        "c": {"examples": 1, "right": 0, "answered": 0},
-    }
-    assert wilson_interval(0.9, 80) == [0.8149, 0.9485]
-    assert wilson_interval(1.0, 10) == [0.7225, 1.0]
