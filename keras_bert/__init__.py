@@ -7,6 +7,7 @@ from keras_bert.config import BertConfig
 from keras_bert.encoder import build_encoder
 from keras_bert.features import features_from_huggingface
 from keras_bert.heads import HEADS
+from keras_bert.packed import packed_model
 from keras_bert.prediction import predict
 from keras_bert.tokenization.preprocessor import TextPreprocessor
 from keras_bert.tokenization.tokenizer import Tokenizer
@@ -24,6 +25,7 @@ __all__ = [
     "create",
     "features_from_huggingface",
     "load",
+    "packed_model",
     "predict",
     "save",
 ]

@@ -17,6 +17,13 @@ def embedder_dense(config, name, units, activation="tanh", bias=True):
     return keras.layers.Dense(units, function, bias, kernel_initializer=start, name=name, dtype="float32")
 
 
+def gather_tokens(x, positions):
+    """Takes the vectors at positions, end to end: (B, T, D), (B, P) -> (BP, D)."""
+    batch, length, hidden = ops.shape(x)[0], ops.shape(x)[1], x.shape[-1]
+    rows = ops.expand_dims(ops.arange(batch, dtype="int32") * length, 1) + positions  # (B, P)
+    return ops.take(ops.reshape(x, (-1, hidden)), ops.reshape(rows, (-1,)), axis=0)
+
+
 @register
 class Squeeze(keras.layers.Layer):
     """Drops the last axis, of size 1: (..., 1) -> (...)."""
@@ -62,11 +69,8 @@ class MaskedTransform(keras.layers.Layer):
         self.norm.build((None, self.config.embedding_width))
 
     def call(self, x, positions):
-        batch, length, hidden = ops.shape(x)[0], ops.shape(x)[1], self.config.hidden_size
-        rows = ops.expand_dims(ops.arange(batch, dtype="int32") * length, 1) + positions  # (B, P)
-        y = ops.take(ops.reshape(x, (-1, hidden)), ops.reshape(rows, (-1,)), axis=0)  # (BP, D)
-        y = self.norm(ACTIVATION_FUNCTIONS[self.config.hidden_act](self.dense(y)))
-        return ops.reshape(y, (batch, ops.shape(positions)[1], self.config.embedding_width))
+        y = self.norm(ACTIVATION_FUNCTIONS[self.config.hidden_act](self.dense(gather_tokens(x, positions))))  # (BP, E)
+        return ops.reshape(y, (*ops.shape(positions), self.config.embedding_width))
 
     def compute_output_spec(self, x, positions):
         return keras.KerasTensor((*positions.shape, self.config.embedding_width), dtype=self.compute_dtype)

@@ -85,6 +85,7 @@ class Embeddings(keras.layers.Layer):
         tokens: (B, T, E), the rows of the token embedding.
         segment_ids: (B, T) int32, or None for zeros.
         mask: (B, T) int32, 1 at real tokens; where positions have an offset they are counted by it.
+        positions: (B, T) int32, rows of the position table, or None to count from the row's first token.
     """
 
     def __init__(self, config, **kwargs):
@@ -113,9 +114,9 @@ class Embeddings(keras.layers.Layer):
         if self.projection is not None:
             self.projection.build((None, config.embedding_width))
 
-    def call(self, tokens, segment_ids=None, mask=None, training=None):
+    def call(self, tokens, segment_ids=None, mask=None, positions=None, training=None):
         self._check_length(tokens.shape[1])
-        x = tokens + self._positions(ops.shape(tokens)[1], mask)  # (B, T, E)
+        x = tokens + self._positions(ops.shape(tokens)[1], mask, positions)  # (B, T, E)
         if self.config.type_vocab_size:
             segments = ops.convert_to_tensor(self.segment_embeddings)
             x = x + (segments[0] if segment_ids is None else ops.take(segments, segment_ids, axis=0))
@@ -125,9 +126,11 @@ class Embeddings(keras.layers.Layer):
         batch, length, width = ops.shape(x)[0], ops.shape(x)[1], self.config.embedding_width
         return ops.reshape(self.projection(ops.reshape(x, (-1, width))), (batch, length, self.config.hidden_size))
 
-    def _positions(self, length, mask):
-        """Rows of the position embedding: (T, E), or (B, T, E) where real tokens are counted from the offset on."""
+    def _positions(self, length, mask, positions):
+        """Rows of the position embedding: (T, E), or (B, T, E) where they are given or counted from the offset on."""
         table = ops.convert_to_tensor(self.position_embeddings)
+        if positions is not None:
+            return ops.take(table, positions, axis=0)
         if not self.config.position_offset:
             return table[:length]
         mask = ops.cast(mask, "int32")
@@ -139,7 +142,7 @@ class Embeddings(keras.layers.Layer):
         if length is not None and length > longest:
             raise ValueError(f"The input has {length} tokens, the model has {longest} positions. Truncate the texts.")
 
-    def compute_output_spec(self, tokens, segment_ids=None, mask=None, training=None):
+    def compute_output_spec(self, tokens, segment_ids=None, mask=None, positions=None, training=None):
         self._check_length(tokens.shape[1])
         return keras.KerasTensor((*tokens.shape[:2], self.config.hidden_size), dtype=self.compute_dtype)
 
@@ -150,6 +153,8 @@ class Embeddings(keras.layers.Layer):
 @register
 class SelfAttention(keras.layers.Layer):
     """Attention of every token to every real token, in N heads: (B, T, D), mask (B, T) -> (B, T, D).
+
+    A mask (B, T, T) says for every token which ones it attends to.
 
     Source: Vaswani et al. 2017, section 3.2. Differs: the query is scaled, not the scores; softmax is in float32.
     """
@@ -180,8 +185,10 @@ class SelfAttention(keras.layers.Layer):
         query = ops.transpose(query, (0, 2, 1, 3))  # (B, N, T, K)
         key = ops.transpose(split(self.key(tokens)), (0, 2, 3, 1))  # (B, N, K, T)
         value = ops.transpose(split(self.value(tokens)), (0, 2, 1, 3))  # (B, N, T, K)
-        padding = 1.0 - ops.cast(ops.expand_dims(ops.expand_dims(mask, 1), 1), "float32")  # (B, 1, 1, T)
-        scores = ops.cast(ops.matmul(query, key), "float32") + padding * MASKED_SCORE  # (B, N, T, T)
+        while len(mask.shape) < 4:
+            mask = ops.expand_dims(mask, 1)  # (B, 1, 1, T) or (B, 1, T, T)
+        barred = 1.0 - ops.cast(mask, "float32")
+        scores = ops.cast(ops.matmul(query, key), "float32") + barred * MASKED_SCORE  # (B, N, T, T)
         weights = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
         context = ops.matmul(self.dropout(weights, training=training), value)  # (B, N, T, K)
         context = ops.reshape(ops.transpose(context, (0, 2, 1, 3)), (-1, hidden))  # (BT, D)
