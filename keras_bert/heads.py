@@ -7,6 +7,7 @@ import keras
 
 from keras_bert import answers, head_layers, layers
 from keras_bert.activations import ACTIVATION_FUNCTIONS, CLASSIFIER_FUNCTIONS
+from keras_bert.dropout import Dropout
 from keras_bert.encoder import config_of
 
 
@@ -156,7 +157,7 @@ def _pooled(encoder, head, outputs=None):
 
 
 def _dropout(encoder, name):
-    return keras.layers.Dropout(config_of(encoder).hidden_dropout_prob, name=name)
+    return Dropout(config_of(encoder).hidden_dropout_prob, name=name)
 
 
 def _float32_dense(encoder, units, name):

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_bert.activations import ACTIVATION_FUNCTIONS
 from keras_bert.config import BertConfig
+from keras_bert.dropout import Dropout
 from keras_bert.initializers import KernelInitializer
 
 register = keras.saving.register_keras_serializable("keras_bert")
@@ -92,7 +93,7 @@ class Embeddings(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config = as_config(config)
         self.norm = LayerNorm(config.layer_norm_eps, name="norm", dtype=self.dtype_policy)
-        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, name="dropout", dtype=self.dtype_policy)
+        self.dropout = Dropout(config.hidden_dropout_prob, name="dropout", dtype=self.dtype_policy)
         self.projection = None
         if config.embedding_size is not None:
             self.projection = dense(config.hidden_size, config, "projection", self.dtype_policy)
@@ -165,9 +166,7 @@ class SelfAttention(keras.layers.Layer):
         for name in ("query", "key", "value"):
             setattr(self, name, dense(config.hidden_size, config, name, self.dtype_policy))
         self.output_dense = dense(config.hidden_size, config, "output", self.dtype_policy)
-        self.dropout = keras.layers.Dropout(
-            config.attention_probs_dropout_prob, name="dropout", dtype=self.dtype_policy
-        )
+        self.dropout = Dropout(config.attention_probs_dropout_prob, name="dropout", dtype=self.dtype_policy)
 
     def build(self, input_shape):
         for layer in (self.query, self.key, self.value, self.output_dense):
@@ -218,7 +217,7 @@ class EncoderBlock(keras.layers.Layer):
         self.intermediate = dense(config.intermediate_size, config, "intermediate", policy)
         self.output_dense = dense(config.hidden_size, config, "output", policy)
         self.output_norm = LayerNorm(eps, name="output_norm", dtype=policy)
-        self.dropout = keras.layers.Dropout(config.hidden_dropout_prob, name="dropout", dtype=policy)
+        self.dropout = Dropout(config.hidden_dropout_prob, name="dropout", dtype=policy)
 
     def build(self, input_shape):
         hidden, inner = self.config.hidden_size, self.config.intermediate_size
