@@ -1,5 +1,6 @@
 """`keras-bert inspect`: what a checkpoint is and holds."""
 
+import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +43,7 @@ def describe(bert):
     if bert.labels is not None:
         found["labels"] = ", ".join(bert.labels)
     found["parameters"] = f"{bert.model.count_params():,}"
-    found |= {name: value for name, value in bert.config.to_dict().items() if value is not None}
+    found |= {name: value for name, value in dataclasses.asdict(bert.config).items() if value is not None}
     if bert.tokenizer is None:
         found["tokenizer"] = "none"
     else:

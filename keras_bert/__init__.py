@@ -3,6 +3,7 @@
 import keras_bert.optimizers  # noqa: F401 - registers what `.keras` files name
 from keras_bert.added_tokens import add_tokens
 from keras_bert.bundle import Bundle, create, load, save
+from keras_bert.checkpoint.convert import convert
 from keras_bert.config import BertConfig
 from keras_bert.encoder import build_encoder
 from keras_bert.features import features_from_huggingface
@@ -22,6 +23,7 @@ __all__ = [
     "Tokenizer",
     "add_tokens",
     "build_encoder",
+    "convert",
     "create",
     "features_from_huggingface",
     "load",

@@ -3,9 +3,46 @@
 import dataclasses
 import difflib
 
+VERSION = 1  # of the keys in `.keras` files
 FAMILIES = ("bert", "roberta", "distilbert", "albert", "electra")
 CLASSIFIER_ACTIVATIONS = ("tanh", "gelu", "relu")
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu")
+PROJECTIONS = ("query", "key", "value", "attention_output", "intermediate", "output")
+
+
+@dataclasses.dataclass(frozen=True)
+class Lora:
+    """Adapters of low rank beside the frozen dense layers of an encoder's blocks.
+
+    Args:
+        rank: columns of A and rows of B.
+        alpha: an adapter's output is multiplied by `alpha` / `rank`.
+        dropout: of the adapters' input.
+        targets: which dense layers have one, of `PROJECTIONS`.
+
+    Source: Hu et al. 2021.
+    """
+
+    rank: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+    targets: tuple[str, ...] = ("query", "value")
+
+    def __post_init__(self):
+        object.__setattr__(self, "targets", tuple(self.targets))  # files have a list
+        if type(self.rank) is not int or self.rank < 1:
+            raise ValueError(f"`rank` must be a positive integer, got {self.rank!r}.")
+        if not _is_number(self.alpha) or self.alpha <= 0:
+            raise ValueError(f"`alpha` must be a positive number, got {self.alpha!r}.")
+        if not _is_number(self.dropout) or not 0 <= self.dropout < 1:
+            raise ValueError(f"`dropout` must be at least 0 and below 1, got {self.dropout!r}.")
+        if not self.targets or not set(self.targets) <= set(PROJECTIONS):
+            raise ValueError(f"`targets` must be some of {', '.join(PROJECTIONS)}, got {list(self.targets)!r}.")
+
+    @property
+    def scale(self):
+        """What an adapter's output is multiplied by."""
+        return self.alpha / self.rank
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +64,7 @@ class BertConfig:
             rows are thus 512 usable ones.
         classifier_act: activation of the dense layer that a classifier has by itself, in place of the pooler: "tanh"
             (RoBERTa), "gelu" (ELECTRA), "relu" (DistilBERT); None for the pooler (BERT, ALBERT).
+        lora: a `Lora`: all weights of the encoder but its adapters and the pooler are then frozen; None for neither.
 
     Raises:
         ValueError: a size is not a positive integer, a rate is not in [0, 1), or the values do not fit together.
@@ -51,8 +89,11 @@ class BertConfig:
     shared_layers: bool = False
     position_offset: int = 0
     classifier_act: str | None = None
+    lora: Lora | None = None
 
     def __post_init__(self):
+        if isinstance(self.lora, dict):
+            object.__setattr__(self, "lora", Lora(**self.lora))
         for name in SIZES:
             value = getattr(self, name)
             if type(value) is not int or value < 1:
@@ -119,7 +160,16 @@ class BertConfig:
 
     @classmethod
     def from_dict(cls, values, source="the config"):
-        """Makes a config from our own files, strictly: every key must be a field, and `vocab_size` must be there."""
+        """Makes a config from our own files, strictly: every key must be a field, and `vocab_size` must be there.
+
+        A `version` says by which rules it was written; files of the first releases have none.
+        """
+        values = dict(values)
+        version = values.pop("version", VERSION)
+        if version != VERSION:  # one that changes a key gives the old ones their new names here
+            raise ValueError(
+                f"`version` in {source} must be {VERSION}, got {version!r}. A newer keras3-bert wrote it: update yours."
+            )
         fields = [field.name for field in dataclasses.fields(cls)]
         for key in values:
             if key not in fields:
@@ -129,8 +179,8 @@ class BertConfig:
         return cls(**values)
 
     def to_dict(self):
-        """Gives the fields as a plain dict, in their order."""
-        return dataclasses.asdict(self)
+        """Gives what `from_dict` takes, for files: the version, and the fields in their order."""
+        return {"version": VERSION, **dataclasses.asdict(self)}
 
 
 SIZES = (

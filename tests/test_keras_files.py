@@ -105,7 +105,20 @@ def test_nested(tmp_path):
     assert all(np.array_equal(expected[name], made[name]) for name in expected)
 
 
-def test_a_file_names_its_release_and_no_class_of_tests(tmp_path):
+def test_a_file_of_a_later_version_is_refused(tmp_path):
+    tiny_bundle(None).model.save(tmp_path / "model.keras")
+    with zipfile.ZipFile(tmp_path / "model.keras") as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    assert parts["config.json"].count(b'"version": 1') == 3  # the embeddings and two blocks
+    parts["config.json"] = parts["config.json"].replace(b'"version": 1', b'"version": 2')
+    with zipfile.ZipFile(tmp_path / "later.keras", "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    with pytest.raises(Exception, match="`version` in the layer's config must be 1, got 2. A newer keras3-bert wrote"):
+        keras.models.load_model(tmp_path / "later.keras")
+
+
+def test_a_file_names_no_class_of_tests(tmp_path):
     tiny_bundle("sequence_classifier").model.save(tmp_path / "model.keras")
     with zipfile.ZipFile(tmp_path / "model.keras") as archive:
         config = json.loads(archive.read("config.json"))

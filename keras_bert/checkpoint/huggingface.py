@@ -34,7 +34,7 @@ IGNORED = frozenset(
 # Keys that change the model, with the one value that the encoder has.
 FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "is_encoder_decoder": False}
 # Fields that no published config.json has: they follow from the family and from what the file holds.
-OWN = ("pooler", "shared_layers", "position_offset", "classifier_act")
+OWN = ("pooler", "shared_layers", "position_offset", "classifier_act", "lora")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,6 +155,13 @@ def stored_name(config, head, path):
     return None
 
 
+def full_name(config, head, path):
+    """Gives the name of a weight path in a file that is written for `head`: with the family's prefix in the encoder."""
+    family, name = FAMILIES[config.model_type], stored_name(config, head, path)
+    bare_encoder = family.architectures[head] == "Model" or is_head(config, path)
+    return name if bare_encoder else family.prefix + name
+
+
 def is_head(config, path):
     """Tells whether a weight path belongs to a head, not to the encoder or its pooler."""
     return stored_name(config, None, path) is None
@@ -241,15 +248,12 @@ def write_folder(folder, config, head, options, labels, weights):
     architecture = family.title + family.architectures[head]
     arrays = {}
     for path, array in weights.items():
-        name = stored_name(config, head, path)
-        if family.architectures[head] != "Model" and not is_head(config, path):
-            name = family.prefix + name
-        array = np.asarray(array)
+        array, name = np.asarray(array), full_name(config, head, path)
         arrays[name] = np.ascontiguousarray(array.T if path.endswith("/kernel") else array)
     save_file(arrays, Path(folder) / "model.safetensors", metadata={"format": "pt"})
     with written_json(Path(folder) / "config.json") as values:
         values.update({"architectures": [architecture], "model_type": config.model_type})
-        for field, value in config.to_dict().items():
+        for field, value in dataclasses.asdict(config).items():
             if field in OWN or (field == "type_vocab_size" and not value):
                 continue
             if field == "embedding_size":

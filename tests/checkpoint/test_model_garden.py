@@ -1,5 +1,6 @@
 """Checkpoints of tf-models-official and a TF Hub SavedModel: genuine ones, and one sentence for faults."""
 
+import dataclasses
 import json
 import shutil
 
@@ -54,7 +55,7 @@ def test_vocabulary_of_a_hub_model(genuine):
 
 def test_a_config_beside_the_checkpoint(genuine, tmp_path):
     folder = shutil.copytree(genuine / "classifier", tmp_path / "model")
-    sizes = keras_bert.load(folder).config.to_dict()
+    sizes = dataclasses.asdict(keras_bert.load(folder).config)
     values = {name: sizes[name] for name in google.FIELDS} | {"hidden_act": "gelu", "hidden_dropout_prob": 0.2}
     (folder / "bert_config.json").write_text(json.dumps(values))
     bundle = keras_bert.load(folder)
