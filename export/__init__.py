@@ -14,7 +14,8 @@ import keras_bert
 from keras_bert.config import did_you_mean
 from keras_bert.export import agreement, comparison, golden, signatures
 from keras_bert.files import check_replaceable, replace_folder
-from keras_bert.prediction import check_texts
+from keras_bert.lora import merge
+from keras_bert.prediction import check_asked
 
 REPORT = "report.json"
 QUANTIZED = 10.0  # difference that no quantization makes: its measure is the agreement, this one finds what is broken
@@ -53,7 +54,7 @@ def export(bundle, path, format="saved_model", evaluation=None, **options):
     """Writes an artifact, loads it back by the format's own runtime and compares it with Keras.
 
     Args:
-        bundle: a `Bundle`.
+        bundle: a `Bundle`; adapters are merged into what is written.
         path: folder to write; an export that is there is replaced, and only once the new one is complete and agrees.
         format: key in `FORMATS`.
         evaluation: texts of the user's own on which both are asked: a list of str, or of (text, pair).
@@ -75,6 +76,7 @@ def export(bundle, path, format="saved_model", evaluation=None, **options):
         ValueError: the artifact disagrees with Keras or cannot be made; nothing is written then.
     """
     chosen = _checked(bundle, path, format)
+    bundle = bundle if bundle.config.lora is None else merge(bundle)
     module = importlib.import_module(chosen.module)
     _check_options(module, format, options)
     quantize = options.get("quantize")
@@ -204,12 +206,13 @@ def _evaluation_texts(bundle, evaluation, paired):
         if evaluation is not None:
             raise ValueError(f"`evaluation` needs a tokenizer and a head for one text or pair, got {bundle.head}.")
         return ()
+    paired = paired or bundle.head in ("reranker", "next_sentence", "span_extractor")
     if evaluation is None:
         return list(agreement.TEXTS), list(agreement.TEXTS[::-1]) if paired else None
     texts, pairs = list(evaluation), None
     if isinstance(texts[0], tuple | list):
         texts, pairs = (list(values) for values in zip(*texts, strict=True))
-    check_texts(texts, pairs)
+    check_asked(bundle, texts, pairs)
     return texts, pairs
 
 

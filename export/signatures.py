@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_bert.answers import CLASSES, PAIR_SCORES, SCORES, VECTORS
 from keras_bert.heads import HEADS
 from keras_bert.prediction import id_limits
 from keras_bert.tokenization.tokenizer import Tokenizer
@@ -18,7 +19,8 @@ MASKED = "masked_positions"
 def takes_text(bundle):
     """Whether a text alone is enough for an answer: there is a tokenizer, and the model needs only what it gives."""
     head = HEADS.get(bundle.head)
-    answers_texts = head is not None and head.answer is not None and MASKED not in inputs(bundle)
+    # those with other answers take ids, for now
+    answers_texts = head is not None and head.answer in (CLASSES, SCORES, PAIR_SCORES, VECTORS)
     return answers_texts and isinstance(bundle.tokenizer, Tokenizer)  # those of the host are no graphs
 
 
@@ -55,7 +57,13 @@ def model_outputs(bundle, features):
 
 def answers(bundle, features):
     """Runs the model on tensors, to the head's named answers."""
-    return HEADS[bundle.head].answer(bundle.model(features, training=False))
+    return answered(bundle, features, bundle.model(features, training=False))
+
+
+def answered(bundle, features, outputs):
+    """Gives the head's named answers of the model's outputs."""
+    head = HEADS[bundle.head]
+    return head.answer.arrays(outputs, features, bundle, head.answer.settings)
 
 
 def clamped(bundle, features):
@@ -92,7 +100,7 @@ class Keras:
 
     def answers_to(self, features):
         """Named answers for arrays of ids."""
-        return arrays(HEADS[self.bundle.head].answer(self._run(features)))
+        return arrays(answered(self.bundle, features, self._run(features)))
 
     def _run(self, features):
         return self.model({name: tf.constant(features[name], tf.int32) for name in inputs(self.bundle)})

@@ -182,9 +182,7 @@ class Head:
 
     Args:
         build: (encoder, **options) -> keras.Model.
-        answer: the model's output -> dict of named answers, in `keras.ops`; what `predict` and every export give.
-            None where there is no answer for a single text.
-        rows: (answers as arrays of n texts, labels or vocabulary) -> what `predict` returns.
+        answer: how it answers texts, or None.
         pooler: "always" where it reads `pooled_output`; "classifier" where it does so unless the family's classifiers
             have a dense layer of their own; None where it does not.
         labelled: whether it has one output a label (`num_classes`).
@@ -192,27 +190,22 @@ class Head:
     """
 
     build: Callable
-    answer: Callable | None = None
-    rows: Callable | None = None
+    answer: answers.Answer | None = None
     pooler: str | None = None
     labelled: bool = False
     options: tuple[str, ...] = ()
 
 
 HEADS = {
-    "masked_language_model": Head(masked_language_model, answers.words, answers.word_rows),
+    "masked_language_model": Head(masked_language_model, answers.WORDS),
     "pretraining_model": Head(pretraining_model, pooler="always"),
-    "next_sentence": Head(next_sentence, pooler="always"),
-    "sequence_classifier": Head(
-        sequence_classifier, answers.classes, answers.class_rows, pooler="classifier", labelled=True
-    ),
-    "sequence_regressor": Head(sequence_regressor, answers.scores, answers.score_rows, pooler="classifier"),
-    "token_classifier": Head(token_classifier, labelled=True),
-    "span_extractor": Head(span_extractor),
-    "multiple_choice": Head(multiple_choice, pooler="classifier"),
-    "sentence_embedder": Head(
-        sentence_embedder, answers.vectors, answers.vector_rows, options=("pooling", "normalize", "dense")
-    ),
-    "reranker": Head(reranker, answers.scores, answers.score_rows, pooler="classifier"),
-    "replaced_token_detector": Head(replaced_token_detector),
+    "next_sentence": Head(next_sentence, answers.FOLLOWS, pooler="always"),
+    "sequence_classifier": Head(sequence_classifier, answers.CLASSES, pooler="classifier", labelled=True),
+    "sequence_regressor": Head(sequence_regressor, answers.SCORES, pooler="classifier"),
+    "token_classifier": Head(token_classifier, answers.ENTITIES, labelled=True),
+    "span_extractor": Head(span_extractor, answers.SPANS),
+    "multiple_choice": Head(multiple_choice, answers.CHOICES, pooler="classifier"),
+    "sentence_embedder": Head(sentence_embedder, answers.VECTORS, options=("pooling", "normalize", "dense")),
+    "reranker": Head(reranker, answers.PAIR_SCORES, pooler="classifier"),
+    "replaced_token_detector": Head(replaced_token_detector, answers.REPLACED),
 }

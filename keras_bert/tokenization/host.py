@@ -15,6 +15,7 @@ from keras_bert.tokenization.encoding import Encoding, checked_texts
 from keras_bert.tokenization.packing import TRUNCATIONS, truncated
 from keras_bert.tokenization.special import checked_special
 from keras_bert.tokenization.spiece import read_spiece
+from keras_bert.tokenization.windows import text_windows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +113,10 @@ class HostTokenizer:
         rows = self._rows(checked_texts(texts, pairs), allowed_special)
         parts = (rows[: len(texts)], rows[len(texts) :]) if pairs is not None else (rows,)
         return [self._framed(*row) for row in zip(*parts, strict=True)]
+
+    def windows(self, text, pair=None, max_length=512, stride=128, allowed_special=()):
+        """Cuts a long text, or the second of a pair, into overlapping windows; as `Tokenizer.windows`."""
+        return text_windows(self.encode(text, pair, allowed_special), max_length, stride)
 
     def decode(self, ids, skip_special_tokens=True):
         """Text of token ids.

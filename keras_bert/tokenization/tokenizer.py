@@ -126,8 +126,7 @@ class Tokenizer:
         Returns:
             list of `Encoding`; offsets and word numbers are those of the whole text.
         """
-        texts = checked_texts([text], None if pair is None else [pair])
-        return text_windows(self, texts, pieces_of(self, texts, allowed_special), max_length, stride)
+        return text_windows(self.encode(text, pair, allowed_special), max_length, stride)
 
     def decode(self, ids, skip_special_tokens=True):
         """Text of token ids, without blanks between Chinese characters and before closing punctuation.
@@ -152,17 +151,22 @@ class Tokenizer:
             return features(ARRAY_OPS, parts_of(ARRAY_OPS, pieces, pairs), max_length, truncation, *self._frame)
 
     @as_written
-    def strings_to_windows(self, texts, pairs=None, max_length=512, stride=128, allowed_special=()):
+    def strings_to_windows(self, texts, pairs=None, max_length=512, stride=128, allowed_special=(), max_first=None):
         """Makes model inputs of the windows of string tensors (B,), of their second texts where there are pairs.
 
+        Args:
+            max_first: most tokens of a first text, which is cut there; by default it has to fit.
+
         Returns:
-            what `strings_to_features` gives, for W windows; "text_index" (W,) int32, the text of each; "offset_starts"
-            and "offset_ends" (W, T) int32 in code points of the token's text, 0 at special tokens and padding.
+            what `strings_to_features` gives, for W windows; "text_index" (W,) int32, the text of each; and (W, T):
+            "offset_starts" and "offset_ends" in code points of the token's text, 0 at special tokens and padding;
+            "word_ids", numbers of the words in the whole batch, there -1; "inside", 1 at tokens of the text that is
+            cut; "own", 1 where such a token counts, which it does in one window, where it is not at an edge.
         """
         with tf.device("CPU:0"):
             code_points, row_splits = code_points_of(texts, pairs)
             pieces = self.graph_pieces(code_points, row_splits, allowed_special)
-            return graph_windows(pieces, row_splits, pairs, max_length, stride, self._frame)
+            return graph_windows(pieces, row_splits, pairs, max_length, stride, max_first, self._frame)
 
     @as_written
     def strings_to_ragged(self, texts, allowed_special=()):

@@ -21,7 +21,7 @@ from keras_bert.tokenization.characters import (
     SIGMA,
     TRANSPARENT,
 )
-from keras_bert.tokenization.gathering import take
+from keras_bert.tokenization.gathering import scattered, take, targets
 from keras_bert.tokenization.trie import BOUNDARY, KIND_BITS, UNKNOWN
 
 ID_BITS = 21  # a match is length << ID_BITS | token id
@@ -79,11 +79,11 @@ def normalize(entries, more, given):
     rows, chars = ops.shape(entries)
     width = 3 * chars + 1
     slots = ops.reshape(ops.concatenate([ops.expand_dims(entries, 2), more], 2), (rows, 3 * chars))
-    target, total = _targets(slots > 0, width), rows * width
-    closed = _scatter(target, slots, total)
+    target, total = targets(slots > 0, width), rows * width
+    closed = scattered(target, slots, total)
     if given is not None:
         given = ops.pad(ops.expand_dims(given + 1, 2), [[0, 0], [0, 0], [0, 2]])
-        given = _scatter(target, ops.reshape(given, (rows, 3 * chars)), total) - 1
+        given = scattered(target, ops.reshape(given, (rows, 3 * chars)), total) - 1
     return closed, given
 
 
@@ -130,7 +130,7 @@ def greedy_path(starts, goes_on, inside, sizes, ids, unk_id, max_letters):
     jump = ops.where((sizes > 0) & take(ops.pad(goes_on, (0, 1)), ops.minimum(jump, total)), jump, total)
     piece = reached(jump, starts, max_letters) & inside
     word = ops.where(inside, ops.cumsum(ops.cast(starts, "int32")), 0)
-    begin = total - _scatter(ops.where(starts, word, total + 2), total - ops.arange(total), total + 2)  # by word
+    begin = total - scattered(ops.where(starts, word, total + 2), total - ops.arange(total), total + 2)  # by word
     begin, end = take(begin, word), take(begin, word + 1)
     holes = ops.pad(ops.cumsum(ops.cast(piece & (sizes == 0), "int32")), (1, 0))  # before each position
     letters = ops.pad(ops.cumsum(ops.cast(goes_on, "int32")), (1, 0))
@@ -148,7 +148,7 @@ def reached(jump, starts, steps):
     jump = ops.concatenate([jump, ops.full((1,), total, "int32")])
     marked = ops.pad(ops.cast(starts, "int32"), (0, 1))
     for _ in range(math.ceil(math.log2(steps))):
-        marked = ops.maximum(marked, _scatter(ops.where(marked > 0, jump, total + 1), marked, total + 1))
+        marked = ops.maximum(marked, scattered(ops.where(marked > 0, jump, total + 1), marked, total + 1))
         jump = take(jump, jump)
     return marked[:total] > 0
 
@@ -156,8 +156,8 @@ def reached(jump, starts, steps):
 def emit(ids, starts, rows, length):
     """Closes up the pieces of each row: ids (B * length,), 0 behind the last; counts (B,)."""
     starts = ops.reshape(starts, (rows, -1))
-    target = _targets(starts, length)
-    return _scatter(target, ids, rows * length), ops.sum(ops.cast(starts, "int32"), axis=1)
+    target = targets(starts, length)
+    return scattered(target, ids, rows * length), ops.sum(ops.cast(starts, "int32"), axis=1)
 
 
 def special_tokens(entries, more, code_points, allowed):
@@ -175,7 +175,7 @@ def special_tokens(entries, more, code_points, allowed):
     on_path = reached(place + ops.maximum(size, 1), place % (chars + 1) == 0, chars + 1)
     found = on_path & (size > 0)
     ends = ops.where(found, place + size, total)
-    change = ops.cast(found, "int32") - _scatter(ends, ops.cast(found, "int32"), total + 1)[:total]
+    change = ops.cast(found, "int32") - scattered(ends, ops.cast(found, "int32"), total + 1)[:total]
     hidden = (ops.cumsum(change) > 0) & ops.logical_not(found)
     found, hidden, token = (ops.reshape(x, (rows, chars + 1))[:, :chars] for x in (found, hidden, token))
     entries = ops.where(found, UNKNOWN << KIND_BITS | ISOLATED, ops.where(hidden, 0, entries))
@@ -192,7 +192,7 @@ def final_sigmas(entries, code_points, tables, given):
     seen = case < TRANSPARENT
     order = ops.cumsum(ops.cast(seen, "int32"), axis=1) + ops.expand_dims(ops.arange(rows) * (chars + 2), 1)
     total = rows * (chars + 2)
-    classes = _scatter(ops.where(seen, order, total), case, total)  # OTHER before and after each row
+    classes = scattered(ops.where(seen, order, total), case, total)  # OTHER before and after each row
     before, after = take(classes, ops.maximum(order - 1, 0)), take(classes, order + 1)
     final = (code_points == SIGMA) & (before == CASED) & (after != CASED)
     page, place = divmod(FINAL_SIGMA, PAGE)
@@ -201,16 +201,3 @@ def final_sigmas(entries, code_points, tables, given):
 
 def _row(code_points, page):
     return take(page, code_points // PAGE) * PAGE + code_points % PAGE
-
-
-def _targets(kept, width):
-    """Where each kept element of (B, M) goes in B closed-up rows of `width`; all others to the end: int32 (B, M)."""
-    rows = ops.shape(kept)[0]
-    order = ops.cumsum(ops.cast(kept, "int32"), axis=1) - 1
-    target = ops.expand_dims(ops.arange(rows) * width, 1) + order
-    return ops.where(kept & (order < width), target, rows * width)
-
-
-def _scatter(target, values, size):
-    """Puts `values` at their targets, each of which comes once; `size` is thrown away, and may come often."""
-    return ops.scatter(ops.reshape(target, (-1, 1)), ops.reshape(values, (-1,)), (size + 1,))[:size]
