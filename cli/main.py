@@ -11,6 +11,7 @@ from keras_bert_cli import (
     prepare_corpus,
     pretrain_model,
     quickstart,
+    serve_models,
     show_data,
     tokenize_text,
     train_tasks,
@@ -47,6 +48,7 @@ app.add_typer(train_tasks.app, name="train")
 app.command("predict")(predict_texts.predict)
 app.command("export")(export_model.export)
 app.command("verify")(verify_export.verify)
+app.command("serve")(serve_models.serve)
 app.command("prepare")(prepare_corpus.prepare)
 app.command("show-data")(show_data.show_data)
 app.command("pretrain")(pretrain_model.pretrain)

@@ -18,6 +18,7 @@ COMMANDS = {
     "predict": "keras-bert predict",
     "export": "keras-bert export",
     "verify": "keras-bert verify",
+    "serve": "keras-bert serve",
     "vocab": "keras-bert vocab",
     "prepare": "keras-bert prepare",
     "show-data": "keras-bert show-data",
