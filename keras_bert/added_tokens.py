@@ -31,6 +31,8 @@ def add_tokens(bundle, tokens):
     for i, token in enumerate(tokens):
         if token in tokenizer.token_ids or token in tokens[:i]:
             raise ValueError(f"`tokens` must be new and each there once, got {token!r} again.")
+    if bundle.config.lora is not None:
+        raise ValueError("`add_tokens` needs a bundle without adapters. Use `lora.merge`, or add the words first.")
     checked_special(tokens, tokens, "tokens")
     encodings = tokenizer.encode_batch(tokens)
     pieces = [encoding.ids[1:-1] or [tokenizer.unk_id] for encoding in encodings]

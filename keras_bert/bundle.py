@@ -13,6 +13,7 @@ from keras_bert.config import BertConfig, did_you_mean
 from keras_bert.encoder import build_encoder
 from keras_bert.files import replace_folder
 from keras_bert.heads import HEADS, reads_pooler
+from keras_bert.projections import without_adapters
 from keras_bert.tokenization.folder import OtherTokenizer
 from keras_bert.tokenization.host import HostTokenizer
 from keras_bert.tokenization.loading import FILES, load_tokenizer
@@ -146,9 +147,10 @@ def load(folder, head=None, new_head=None, labels=None, max_position_embeddings=
 def save(bundle, folder):
     """Writes the bundle as a Hugging Face folder, which `transformers` opens; an old folder is replaced whole.
 
-    A sentence embedder's is also one of sentence-transformers.
+    A sentence embedder's is also one of sentence-transformers. Adapters are merged into what is written;
+    `lora.save_adapter` writes them by themselves.
     """
-    weights = {weight.path: weight for weight in bundle.model.weights}
+    weights = without_adapters({weight.path: weight for weight in bundle.model.weights}, bundle.config.lora)
     with replace_folder(folder) as temporary:
         if bundle.head == "sentence_embedder":
             weights = write_modules(temporary, bundle.config, bundle.options, bundle.max_length, weights)

@@ -31,8 +31,9 @@ def build_encoder(config):
         config.embedding_width,
         embeddings_initializer=KernelInitializer(stddev=config.initializer_range),
         name="token_embedding",
+        trainable=config.lora is None,
     )
-    embeddings = layers.Embeddings(config, name="embeddings")
+    embeddings = layers.Embeddings(config, name="embeddings", trainable=config.lora is None)
     blocks = [layers.EncoderBlock(config, name=name) for name in dict.fromkeys(block_names(config))]
     blocks = blocks * config.num_hidden_layers if config.shared_layers else blocks
 

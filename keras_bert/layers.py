@@ -11,19 +11,13 @@ from keras_bert.activations import ACTIVATION_FUNCTIONS
 from keras_bert.config import BertConfig
 from keras_bert.dropout import Dropout
 from keras_bert.initializers import KernelInitializer
+from keras_bert.projections import dense, projection, stay_frozen
 
 register = keras.saving.register_keras_serializable("keras_bert")
 
 # What is added to the scores of padding. Far below any score, so that exp gives 0, and far above float32's minimum, so
 # that a score added to it stays finite: a row that is all padding attends evenly and gives no NaN.
 MASKED_SCORE = -1e9
-
-
-def dense(units, config, name, dtype):
-    """Gives a dense layer with BERT's start."""
-    return keras.layers.Dense(
-        units, kernel_initializer=KernelInitializer(stddev=config.initializer_range), name=name, dtype=dtype
-    )
 
 
 def as_config(config):
@@ -44,8 +38,8 @@ class LayerNorm(keras.layers.Layer):
 
     def build(self, input_shape):
         size = input_shape[-1:]
-        self.gamma = self.add_weight(shape=size, initializer="ones", name="gamma")
-        self.beta = self.add_weight(shape=size, initializer="zeros", name="beta")
+        self.gamma = self.add_weight(shape=size, initializer="ones", name="gamma", trainable=self.trainable)
+        self.beta = self.add_weight(shape=size, initializer="zeros", name="beta", trainable=self.trainable)
 
     def call(self, x):
         x = ops.cast(x, "float32")
@@ -145,6 +139,7 @@ class Embeddings(keras.layers.Layer):
 
     def compute_output_spec(self, tokens, segment_ids=None, mask=None, positions=None, training=None):
         self._check_length(tokens.shape[1])
+        stay_frozen(self, tokens._keras_history.operation)  # the token embedding is Keras's: it cannot do so itself
         return keras.KerasTensor((*tokens.shape[:2], self.config.hidden_size), dtype=self.compute_dtype)
 
     def get_config(self):
@@ -164,8 +159,8 @@ class SelfAttention(keras.layers.Layer):
         super().__init__(**kwargs)
         self.config = config = as_config(config)
         for name in ("query", "key", "value"):
-            setattr(self, name, dense(config.hidden_size, config, name, self.dtype_policy))
-        self.output_dense = dense(config.hidden_size, config, "output", self.dtype_policy)
+            setattr(self, name, projection(config.hidden_size, config, name, self.dtype_policy))
+        self.output_dense = projection(config.hidden_size, config, "output", self.dtype_policy, "attention_output")
         self.dropout = Dropout(config.attention_probs_dropout_prob, name="dropout", dtype=self.dtype_policy)
 
     def build(self, input_shape):
@@ -211,12 +206,12 @@ class EncoderBlock(keras.layers.Layer):
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
         self.config = config = as_config(config)
-        policy, eps = self.dtype_policy, config.layer_norm_eps
+        policy, eps, learns = self.dtype_policy, config.layer_norm_eps, config.lora is None
         self.attention = SelfAttention(config, name="attention", dtype=policy)
-        self.attention_norm = LayerNorm(eps, name="attention_norm", dtype=policy)
-        self.intermediate = dense(config.intermediate_size, config, "intermediate", policy)
-        self.output_dense = dense(config.hidden_size, config, "output", policy)
-        self.output_norm = LayerNorm(eps, name="output_norm", dtype=policy)
+        self.attention_norm = LayerNorm(eps, name="attention_norm", dtype=policy, trainable=learns)
+        self.intermediate = projection(config.intermediate_size, config, "intermediate", policy)
+        self.output_dense = projection(config.hidden_size, config, "output", policy)
+        self.output_norm = LayerNorm(eps, name="output_norm", dtype=policy, trainable=learns)
         self.dropout = Dropout(config.hidden_dropout_prob, name="dropout", dtype=policy)
 
     def build(self, input_shape):
@@ -236,6 +231,7 @@ class EncoderBlock(keras.layers.Layer):
         return self.output_norm(x + self.dropout(y, training=training))
 
     def compute_output_spec(self, x, mask, training=None):
+        stay_frozen(self)
         return keras.KerasTensor(x.shape, dtype=self.compute_dtype)
 
     def get_config(self):
