@@ -5,6 +5,7 @@ import typer
 from keras_bert_cli import (
     convert_model,
     doctor,
+    evaluate_tasks,
     export_model,
     inspect_model,
     predict_texts,
@@ -45,6 +46,7 @@ app = typer.Typer(
 )
 app.command("quickstart")(quickstart.quickstart)
 app.add_typer(train_tasks.app, name="train")
+app.add_typer(evaluate_tasks.app, name="evaluate")
 app.command("predict")(predict_texts.predict)
 app.command("export")(export_model.export)
 app.command("verify")(verify_export.verify)

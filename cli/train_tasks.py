@@ -5,64 +5,58 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Fine-tune a model on labelled files.", no_args_is_help=True)
+from keras_bert_cli.tasks import TASKS, Settings, recipe, show_scores
 
-Settings = Annotated[list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Any field of the recipe.")]
+app = typer.Typer(help="Fine-tune a model on files.", no_args_is_help=True)
+
 ConfigFile = Annotated[Path | None, typer.Option(metavar="FILE", help="JSON file with fields of the recipe.")]
 
 
 @app.callback()
 def train():
-    """Fine-tune a model on labelled files."""
+    """Fine-tune a model on files."""
 
 
-@app.command(
-    epilog="Example: keras-bert train classify --model minilm --train train.tsv --dev dev.tsv --out reviews "
-    "--set epochs=4"
-)
-def classify(
-    model: Annotated[str | None, typer.Option(metavar="FOLDER", help="The pretrained model.")] = None,
-    train: Annotated[str | None, typer.Option(metavar="FILE", help="Labelled .tsv, .csv or .jsonl.")] = None,
-    dev: Annotated[str | None, typer.Option(metavar="FILE", help="Decides which epoch is kept.")] = None,
-    test: Annotated[str | None, typer.Option(metavar="FILE", help="Scored once, at the end.")] = None,
-    out: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where the model and metrics.json go.")] = None,
-    config: ConfigFile = None,
-    set_: Settings = None,
-):
-    """Fine-tune a classifier of texts or of pairs of texts.
+def command(task):
+    """The command of one task."""
 
-    Columns are found by their usual names (text, sentence1 and sentence2, label ...); others are named by
-    --set text_column=..., pair_column=..., label_column=... Further fields: max_length, batch_size, epochs,
-    learning_rate, seed.
-    """
-    from keras_bert_cli.quiet import import_tensorflow
+    def train_task(
+        model: Annotated[str | None, typer.Option(metavar="FOLDER", help="The pretrained model.")] = None,
+        train: Annotated[str | None, typer.Option(metavar="FILE", help="What to learn from.")] = None,
+        dev: Annotated[str | None, typer.Option(metavar="FILE", help="Decides which epoch is kept.")] = None,
+        test: Annotated[str | None, typer.Option(metavar="FILE", help="Scored once, at the end.")] = None,
+        out: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where the model and metrics.json go.")] = None,
+        config: ConfigFile = None,
+        set_: Settings = None,
+    ):
+        module, settings = recipe(task)
+        from keras_bert.training.settings import read_settings
 
-    import_tensorflow()
-    from keras_bert.training.recipes.classify import Classify, run
-    from keras_bert.training.settings import read_settings
+        chosen = read_settings(settings, config, set_ or (), model=model, train=train, dev=dev, test=test, out=out)
+        show_run(module.run(chosen))
+        typer.echo(f"Saved to {chosen.out}. Ask it: keras-bert predict {chosen.out} ...")
 
-    settings = read_settings(Classify, config, set_ or (), model=model, train=train, dev=dev, test=test, out=out)
-    metrics = run(settings)
-    show_scores(metrics)
-    typer.echo(f'Saved to {settings.out}. Ask it: keras-bert predict {settings.out} "a text"')
+    said = TASKS[task]
+    fields = ", ".join(filter(None, (said.fields, "max_length, batch_size, epochs, learning_rate, patience, seed")))
+    train_task.__doc__ = f"{said.does}\n\n{said.reads}\n\nFields for --set: {fields}."
+    return train_task
 
 
-def show_scores(metrics):
-    """Prints accuracy with its interval and the counts per class."""
-    from rich.console import Console
-    from rich.table import Table
-
-    for split in ("dev", "test"):
-        if split not in metrics:
-            continue
-        scores = metrics[split]
-        low, high = scores["interval"]
-        title = f"{split}: accuracy {scores['accuracy']:.3f} (95% interval {low:.3f} to {high:.3f})"
-        table = Table(title=title, title_justify="left")
-        for column in ("label", "examples", "right", "answered"):
-            table.add_column(column, justify="left" if column == "label" else "right")
-        for label, counts in scores["classes"].items():
-            table.add_row(label, *(str(counts[name]) for name in ("examples", "right", "answered")))
-        Console().print(table)
-    if metrics["truncated"]:
+def show_run(metrics):
+    """Prints the scores of the kept weights."""
+    for split in ("before", "dev", "test"):
+        if split in metrics:
+            show_scores(split, metrics[split])
+    for fold, scores in enumerate(metrics.get("folds", ())):
+        show_scores(f"fold {fold + 1}", {name: value for name, value in scores.items() if name != "classes"})
+    if metrics.get("truncated"):
         typer.echo(f"{metrics['truncated']} training texts were longer than max_length and were cut.")
+    for split, found in metrics.get("unmatched", {}).items():
+        if found or metrics["moved"][split]:
+            moved = metrics["moved"][split]
+            typer.echo(f"{split}: {moved} answers stood elsewhere, {len(found)} nowhere in their context.")
+
+
+for _task in TASKS:
+    _example = f"keras-bert train {_task} --model minilm --train FILE --dev FILE --out tuned --set epochs=4"
+    app.command(_task, epilog=f"Example: {_example}")(command(_task))

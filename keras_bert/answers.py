@@ -61,19 +61,28 @@ def checked_settings(bundle, head, given):
     return settings
 
 
-def classes(logits, *_):
-    """Logits (B, C) -> `label` (B,) int32, `probabilities` (B, C)."""
+def classes(logits, _, bundle, __):
+    """Logits (B, C) -> likeliest `label` (B,) int32; `probabilities` (B, C), with `multi_label` each for itself."""
+    probabilities = ops.sigmoid(logits) if bundle.options.get("multi_label") else ops.softmax(logits, axis=-1)
+    return {"label": likeliest(logits), "probabilities": probabilities}
+
+
+def likeliest(logits):
+    """Logits (B, C) -> (B,) int32."""
     # top_k, because Keras's argmax compares bits, for which TFLite has no operation
-    label = ops.squeeze(ops.top_k(logits, 1)[1], -1)
-    return {"label": ops.cast(label, "int32"), "probabilities": ops.softmax(logits, axis=-1)}
+    return ops.cast(ops.squeeze(ops.top_k(logits, 1)[1], -1), "int32")
 
 
 def class_rows(asked, bundle, _):
-    """{"label", "probabilities": {label: probability}}."""
-    return [
-        {"label": bundle.labels[label], "probabilities": dict(zip(bundle.labels, map(float, row), strict=True))}
-        for label, row in zip(asked.arrays["label"], asked.arrays["probabilities"], strict=True)
-    ]
+    """{"label", "probabilities": {label: probability}}, with several labels "labels", those over 0.5."""
+    rows = []
+    for label, row in zip(asked.arrays["label"], asked.arrays["probabilities"], strict=True):
+        probabilities = dict(zip(bundle.labels, map(float, row), strict=True))
+        said = {"label": bundle.labels[label]}
+        if bundle.options.get("multi_label"):
+            said = {"labels": [name for name, probability in probabilities.items() if probability > 0.5]}
+        rows.append(said | {"probabilities": probabilities})
+    return rows
 
 
 def words(logits, features, _, settings):
@@ -155,8 +164,7 @@ def replaced_rows(asked, bundle, _):
 
 def choices(logits, *_):
     """Logits (B, N) -> `choice` (B,) int32, `probabilities` (B, N)."""
-    found = classes(logits)
-    return {"choice": found["label"], "probabilities": found["probabilities"]}
+    return {"choice": likeliest(logits), "probabilities": ops.softmax(logits, axis=-1)}
 
 
 def choice_rows(asked, *_):

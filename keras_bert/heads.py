@@ -43,8 +43,8 @@ def next_sentence(encoder):
     return keras.Model(encoder.input, logits, name="next_sentence")
 
 
-def sequence_classifier(encoder, num_classes):
-    """Classifies a text or a pair from its [CLS] vector: logits (B, C) float32."""
+def sequence_classifier(encoder, num_classes, multi_label=False):
+    """Classifies a text or a pair from its [CLS] vector: logits (B, C) float32, `multi_label` each for itself."""
     if type(num_classes) is not int or num_classes < 2:
         raise ValueError(f"`num_classes` must be an integer of at least 2, got {num_classes!r}.")
     x = _classifier_input(encoder, encoder.output, "sequence_classifier")
@@ -200,7 +200,7 @@ HEADS = {
     "masked_language_model": Head(masked_language_model, answers.WORDS),
     "pretraining_model": Head(pretraining_model, pooler="always"),
     "next_sentence": Head(next_sentence, answers.FOLLOWS, pooler="always"),
-    "sequence_classifier": Head(sequence_classifier, answers.CLASSES, pooler="classifier", labelled=True),
+    "sequence_classifier": Head(sequence_classifier, answers.CLASSES, "classifier", True, ("multi_label",)),
     "sequence_regressor": Head(sequence_regressor, answers.SCORES, pooler="classifier"),
     "token_classifier": Head(token_classifier, answers.ENTITIES, labelled=True),
     "span_extractor": Head(span_extractor, answers.SPANS),

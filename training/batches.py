@@ -1,12 +1,10 @@
-"""Uses TensorFlow. Labelled texts into batches of about equal lengths, for `fit` and for evaluation."""
+"""Uses TensorFlow. Tokenized examples into batches of about equal lengths, for `fit` and for evaluation."""
 
 import dataclasses
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.tokenization.packing import pack, packed_width, truncated
-from keras_bert.tokenization.tensors import ARRAY_OPS
 from keras_bert.training.hashing import permute
 
 BUCKETS = 4
@@ -14,61 +12,78 @@ TEXTS_AT_ONCE = 1024
 
 
 @dataclasses.dataclass(frozen=True)
-class TokenizedExamples:
-    """Texts, or pairs, as ids end to end, so that they take no more memory than the texts did.
+class Rows:
+    """Token rows end to end, so that they take no more memory than their texts did.
 
     Args:
-        token_ids: (P,) int32 pieces of all texts, without special tokens.
-        starts, lengths: (n,) int32 of the first texts in `token_ids`, cut to what fits.
-        pair_starts, pair_lengths: the same for the second texts, or None.
-        tokens: (n,) int32, the length of each row with its special tokens.
+        token_ids, segment_ids: (P,) int32 of all rows, [CLS] and [SEP] included.
+        splits: (R + 1,) int64, where each row begins.
+        pad_id: what shorter rows of a batch are filled with.
         truncated: how many rows were cut.
-        special_ids: the ids of [CLS], [SEP], [PAD].
+        choices: N, rows of an example, one after the other; with more than one, features are (B, N, T).
     """
 
     token_ids: np.ndarray
-    starts: np.ndarray
-    lengths: np.ndarray
-    pair_starts: np.ndarray | None
-    pair_lengths: np.ndarray | None
-    tokens: np.ndarray
-    truncated: int
-    special_ids: tuple[int, int, int]
+    segment_ids: np.ndarray
+    splits: np.ndarray
+    pad_id: int
+    truncated: int = 0
+    choices: int = 1
 
     def __len__(self):
-        return len(self.tokens)
+        return (len(self.splits) - 1) // self.choices
+
+    @property
+    def tokens(self):
+        """(n,) int32, the length of each example's longest row."""
+        return np.diff(self.splits).reshape(-1, self.choices).max(axis=1).astype("int32")
 
 
-def tokenize_examples(texts, pairs, tokenizer, max_length):
+@dataclasses.dataclass(frozen=True)
+class TokenLabels:
+    """Labels of tokens, (P, ...) beside `Rows.token_ids`; `padding` is the label where there is no token."""
+
+    values: np.ndarray
+    padding: int = 0
+
+
+def tokenize_examples(texts, pairs, tokenizer, max_length, choices=1):
     """Tokenizes once, 1,024 texts at a time: in each epoch's graph it would cost 3 ms a batch of 16.
 
     Args:
         texts, pairs: lists of str; `pairs` may be None.
-        max_length: the most tokens of a row; longer ones are cut, longest-first.
+        max_length: the most tokens of a row; longer ones are cut, longest-first, and counted.
+        choices: as in `Rows`.
     """
     special = 2 if pairs is None else 3
     if max_length <= special:
         raise ValueError(f"`max_length` must be over {special}, for the special tokens and a word, got {max_length}.")
 
-    strings = tf.data.Dataset.from_tensor_slices([*texts, *(pairs or ())]).batch(TEXTS_AT_ONCE)
-    parts, lengths = [np.zeros(1, np.int32)], []  # one id that no row uses: `pack` gathers where nothing is, too
-    for ragged in strings.map(tokenizer.strings_to_ragged, tf.data.AUTOTUNE, deterministic=True):
-        parts.append(ragged.flat_values.numpy())
-        lengths.append(ragged.row_lengths().numpy())
-    lengths = np.concatenate(lengths)
-    starts = np.cumsum([1, *lengths[:-1]])
-    token_ids = np.concatenate(parts)
-    if len(token_ids) > np.iinfo(np.int32).max:
-        raise ValueError(f"The texts must have fewer than 2^31 tokens in all, got {len(token_ids)}.")
-    starts, lengths = starts.astype(np.int32), lengths.astype(np.int32)
-    pair_starts = pair_lengths = None
-    if pairs is not None:
-        (starts, pair_starts), (lengths, pair_lengths) = np.split(starts, 2), np.split(lengths, 2)
-    cut = int(np.sum(packed_width(lengths, pair_lengths) > max_length))
-    lengths, pair_lengths = truncated(np, lengths, pair_lengths, max_length - special)
-    tokens = packed_width(lengths, pair_lengths)
-    special_ids = (tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id)
-    return TokenizedExamples(token_ids, starts, lengths, pair_starts, pair_lengths, tokens, cut, special_ids)
+    def features(chosen, length):
+        found = tokenizer([texts[i] for i in chosen], pairs and [pairs[i] for i in chosen], max_length=length)
+        return found, found["padding_mask"].sum(axis=1)
+
+    parts, truncated = [], 0
+    for start in range(0, len(texts), TEXTS_AT_ONCE):
+        chosen = range(start, min(start + TEXTS_AT_ONCE, len(texts)))
+        found, lengths = features(chosen, max_length)
+        full = np.flatnonzero(lengths == max_length) + start  # with room for one more token they show if they were cut
+        truncated += int(np.sum(features(full, max_length + 1)[1] > max_length)) if len(full) else 0
+        real = found["padding_mask"] > 0
+        parts.append((found["token_ids"][real], found["segment_ids"][real], lengths))
+    token_ids, segment_ids, lengths = (np.concatenate(column) for column in zip(*parts, strict=True))
+    splits = np.concatenate([[0], np.cumsum(lengths, dtype="int64")])
+    return Rows(token_ids, segment_ids, splits, tokenizer.pad_id, truncated, choices)
+
+
+def rows_of_encodings(encodings, pad_id):
+    """`Rows` of a list of `Encoding`s."""
+    token_ids, segment_ids = (
+        np.concatenate([np.array(getattr(encoding, name), "int32") for encoding in encodings])
+        for name in ("ids", "segment_ids")
+    )
+    splits = np.cumsum([0, *(len(encoding.ids) for encoding in encodings)], dtype="int64")
+    return Rows(token_ids, segment_ids, splits, pad_id)
 
 
 def bucket_widths(tokens, buckets=BUCKETS, multiple=8):
@@ -95,7 +110,7 @@ def bucket_widths(tokens, buckets=BUCKETS, multiple=8):
     return best[len(widths)][1]
 
 
-def training_batches(examples, labels, *, batch_size, seed, epochs, start=0):
+def training_batches(rows, labels, *, batch_size, seed, epochs, start=0, weights=None):
     """Batches of `epochs` epochs, one after the other: each epoch has ceil(n / batch_size) of them.
 
     An epoch shuffles the examples, sorts them by the bucket of their length, cuts them into batches and shuffles these.
@@ -103,19 +118,20 @@ def training_batches(examples, labels, *, batch_size, seed, epochs, start=0):
     function of (seed, epoch): a resumed run goes on with the batches that it would have seen.
 
     Args:
-        examples: `TokenizedExamples`.
-        labels: (n,) int.
+        rows: `Rows`.
+        labels: (n, ...) numbers, or `TokenLabels`.
         start: number of the batch to begin at.
+        weights: what each example counts, (n,); with `TokenLabels` each token, (P,). None for all alike.
 
     Returns:
-        tf.data.Dataset of (features, labels (B,) int32); features are "token_ids", "segment_ids", "padding_mask" (B, T)
-        int32.
+        tf.data.Dataset of (features, labels) or (features, labels, weights); features are "token_ids", "segment_ids",
+        "padding_mask" (B, T) int32, with choices (B, N, T); labels (B, ...), of tokens (B, T, ...), int32 or float32.
     """
-    count, batches = len(examples), steps_per_epoch(examples, batch_size)
-    widths = bucket_widths(examples.tokens)
-    bucket = tf.constant(np.searchsorted(widths, examples.tokens), tf.int32)
+    count, batches = len(rows), steps_per_epoch(rows, batch_size)
+    widths = bucket_widths(rows.tokens)
+    bucket = tf.constant(np.searchsorted(widths, rows.tokens), tf.int32)
 
-    def epoch_of_rows(epoch):
+    def epoch_of_batches(epoch):
         order = permute(tf.range(count, dtype=tf.int64), count, seed, epoch)
         order = tf.gather(order, tf.argsort(tf.gather(bucket, order), stable=True))
         turn = permute(tf.range(batches, dtype=tf.int64), batches, seed, epoch)
@@ -126,38 +142,73 @@ def training_batches(examples, labels, *, batch_size, seed, epochs, start=0):
             .map(lambda i: order[i * batch_size : (i + 1) * batch_size])
         )
 
-    rows = tf.data.Dataset.range(start // batches, epochs).flat_map(epoch_of_rows)
-    data = rows.map(_batch_maker(examples, labels, widths), tf.data.AUTOTUNE, deterministic=True)
+    chosen = tf.data.Dataset.range(start // batches, epochs).flat_map(epoch_of_batches)
+    data = chosen.map(_batch_maker(rows, labels, weights, widths), tf.data.AUTOTUNE, deterministic=True)
     return data.apply(tf.data.experimental.assert_cardinality(max(0, epochs * batches - start))).prefetch(2)
 
 
-def evaluation_batches(examples, labels, *, batch_size):
-    """Every example once, shortest first, in the same widths: (features, labels) as `training_batches` gives them."""
-    widths = bucket_widths(examples.tokens)
-    order = np.argsort(np.searchsorted(widths, examples.tokens), kind="stable")
-    rows = tf.data.Dataset.from_tensor_slices(order).batch(batch_size)
-    return rows.map(_batch_maker(examples, labels, widths), tf.data.AUTOTUNE, deterministic=True).prefetch(2)
+def evaluation_batches(rows, labels, *, batch_size, weights=None):
+    """Every example once, shortest first, in the same widths; arguments and elements as in `training_batches`."""
+    data = tf.data.Dataset.from_tensor_slices(evaluation_order(rows)).batch(batch_size)
+    maker = _batch_maker(rows, labels, weights, bucket_widths(rows.tokens))
+    return data.map(maker, tf.data.AUTOTUNE, deterministic=True).prefetch(2)
 
 
-def steps_per_epoch(examples, batch_size):
+def evaluation_order(rows):
+    """The numbers of the examples in the order of `evaluation_batches`, (n,) int64."""
+    return np.argsort(np.searchsorted(bucket_widths(rows.tokens), rows.tokens), kind="stable")
+
+
+def predict_rows(model, rows, batch_size=64):
+    """The model's outputs in the examples' order: list of n arrays, those of tokens with their batch's padding."""
+    outputs = [None] * len(rows)
+    order = iter(evaluation_order(rows))
+    for features, _ in evaluation_batches(rows, np.zeros(len(rows), "int32"), batch_size=batch_size):
+        for row in np.asarray(model.predict_on_batch(features)):
+            outputs[next(order)] = row
+    return outputs
+
+
+def steps_per_epoch(rows, batch_size):
     """How many batches an epoch has."""
-    return -(-len(examples) // batch_size)
+    return -(-len(rows) // batch_size)
 
 
-def _batch_maker(examples, labels, widths):
-    arrays = {name: tf.constant(value) for name, value in vars(examples).items() if isinstance(value, np.ndarray)}
-    labels, widths = tf.constant(labels, tf.int32), tf.constant(widths, tf.int32)
+def _batch_maker(rows, labels, weights, widths):
+    starts, lengths = tf.constant(rows.splits[:-1]), tf.constant(np.diff(rows.splits))
+    tokens, widths = tf.constant(rows.tokens), tf.constant(widths, tf.int32)
+    token_ids, segment_ids = tf.constant(rows.token_ids), tf.constant(rows.segment_ids)
+    of_tokens = isinstance(labels, TokenLabels)
+    label_values = _numbers(labels.values if of_tokens else labels)
+    weight_values = None if weights is None else tf.constant(weights, tf.float32)
 
-    def part(rows, starts, lengths):
-        if starts not in arrays:
-            return None
-        return arrays["token_ids"], tf.gather(arrays[starts], rows), tf.gather(arrays[lengths], rows)
+    def batch(chosen):
+        width = tf.gather(widths, tf.searchsorted(widths, [tf.reduce_max(tf.gather(tokens, chosen))]))[0]
+        row = tf.reshape(tf.expand_dims(chosen * rows.choices, 1) + tf.range(rows.choices, dtype=tf.int64), [-1])
+        place = tf.expand_dims(tf.range(tf.cast(width, tf.int64)), 0)  # (1, T)
+        inside = place < tf.expand_dims(tf.gather(lengths, row), 1)  # (R, T)
+        source = tf.where(inside, tf.expand_dims(tf.gather(starts, row), 1) + place, 0)
 
-    def batch(rows):
-        longest = tf.reduce_max(tf.gather(arrays["tokens"], rows))
-        width = tf.gather(widths, tf.searchsorted(widths, [longest]))[0]
-        first, second = part(rows, "starts", "lengths"), part(rows, "pair_starts", "pair_lengths")
-        features = pack(ARRAY_OPS, first, second, width, *examples.special_ids)
-        return {name: tf.ensure_shape(value, [None, None]) for name, value in features.items()}, tf.gather(labels, rows)
+        def placed(values, padding):
+            there = tf.reshape(inside, tf.concat([tf.shape(inside), [1] * (values.shape.rank - 1)], 0))
+            return tf.where(there, tf.gather(values, source), tf.cast(padding, values.dtype))
+
+        features = {
+            "token_ids": placed(token_ids, rows.pad_id),
+            "segment_ids": placed(segment_ids, 0),
+            "padding_mask": tf.cast(inside, tf.int32),
+        }
+        features = {name: tf.ensure_shape(value, [None, None]) for name, value in features.items()}
+        if rows.choices > 1:
+            features = {name: tf.reshape(value, [-1, rows.choices, width]) for name, value in features.items()}
+        y = placed(label_values, labels.padding) if of_tokens else tf.gather(label_values, chosen)
+        if weight_values is None:
+            return features, y
+        return features, y, placed(weight_values, 0) if of_tokens else tf.gather(weight_values, chosen)
 
     return batch
+
+
+def _numbers(values):
+    values = np.asarray(values)
+    return tf.constant(values, tf.float32 if np.issubdtype(values.dtype, np.floating) else tf.int32)

@@ -33,6 +33,7 @@ IGNORED = frozenset(
 )
 # Keys that change the model, with the one value that the encoder has.
 FIXED = {"position_embedding_type": "absolute", "is_decoder": False, "is_encoder_decoder": False}
+MULTI_LABEL = "multi_label_classification"  # `problem_type` of classifiers whose labels do not exclude each other
 # Fields that no published config.json has: they follow from the family and from what the file holds.
 OWN = ("pooler", "shared_layers", "position_offset", "classifier_act", "lora")
 
@@ -97,7 +98,9 @@ def read(path):
     ours = values.get("keras_bert", {})
     head = ours["head"] if "head" in ours else _head(name, values)
     if modules is None:
-        return Folder(path, config, head, ours.get("options", {}), read_labels(values), ignored, stored)
+        several = head == "sequence_classifier" and values.get("problem_type") == MULTI_LABEL
+        options = ours.get("options", {"multi_label": True} if several else {})
+        return Folder(path, config, head, options, read_labels(values), ignored, stored)
     stored = with_dense(stored, modules)
     return Folder(path, config, "sentence_embedder", modules.options, None, ignored, stored, modules)
 
@@ -263,6 +266,8 @@ def write_folder(folder, config, head, options, labels, weights):
             values[family.keys.get(field, field)] = value
         if head in ("sequence_regressor", "reranker"):
             values["id2label"], values["problem_type"] = {"0": "LABEL_0"}, "regression"
+        if options.get("multi_label"):
+            values["problem_type"] = MULTI_LABEL
         if labels is not None:
             values["id2label"] = {str(i): label for i, label in enumerate(labels)}
             values["label2id"] = {label: i for i, label in enumerate(labels)}

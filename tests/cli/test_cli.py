@@ -15,6 +15,8 @@ from tests.models import tiny_bundle
 COMMANDS = {
     "quickstart": "keras-bert quickstart",
     "train classify": "keras-bert train classify",
+    "train answer": "keras-bert train answer",
+    "evaluate tag": "keras-bert evaluate tag",
     "predict": "keras-bert predict",
     "export": "keras-bert export",
     "verify": "keras-bert verify",

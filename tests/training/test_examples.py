@@ -96,8 +96,13 @@ def test_published_files_are_read_without_naming_columns(name, rows, pairs):
         ("a.jsonl", '{"text": 5, "label": 1}\n', r"^.*a\.jsonl line 1: `text` must be a string, got 5\.$"),
         (
             "a.jsonl",
-            '{"text": "a", "label": 0.5}\n',
-            r"^.*line 1: `label` must be a string or an integer, got 0\.5\.$",
+            '{"text": "a", "label": {"b": 1}}\n',
+            r"^.*line 1: `label` must be a string, a number or a list of strings without \|, got \{\"b\": 1\}\.$",
+        ),
+        (
+            "a.jsonl",
+            '{"text": "a", "label": 2}\n{"text": "a", "label": "two"}\n',
+            r"^The labels of .*a\.jsonl must be all strings or all numbers, got a string in line 2 and a number in line 1\.$",
         ),
         (
             "a.jsonl",

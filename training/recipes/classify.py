@@ -1,41 +1,37 @@
-"""Recipe: a pretrained model and a labelled file in, a classifier of texts or pairs out."""
+"""Recipe: a pretrained model and a labelled file in, a classifier of texts or pairs, or a regressor, out."""
 
 import dataclasses
 import time
-from pathlib import Path
+from collections.abc import Callable
 
 import keras
 import numpy as np
 
-import keras_bert
-from keras_bert.files import check_replaceable
 from keras_bert.prediction import checked_length
-from keras_bert.training.batches import evaluation_batches, steps_per_epoch, tokenize_examples, training_batches
-from keras_bert.training.examples import label_ids, label_names, read_examples
-from keras_bert.training.metrics import classification_metrics
-from keras_bert.training.optimization import adamw, warmup_linear
-from keras_bert.training.progress import ProgressBar
-from keras_bert.training.run_folder import write_run
+from keras_bert.training.batches import predict_rows, steps_per_epoch, tokenize_examples, training_batches
+from keras_bert.training.examples import chosen, label_ids, label_names, label_numbers, label_sets, read_examples
+from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, read_splits
+from keras_bert.training.losses import label_cross_entropy, masked_cross_entropy, squared_error
+from keras_bert.training.metrics import classification_metrics, multilabel_metrics, regression_metrics
+from keras_bert.training.metrics.classification import calibration, confusion_matrix
+from keras_bert.training.report import Evaluation
+from keras_bert.training.splits import stratified_folds
 
-SPLITS = ("train", "dev", "test")
-EVALUATION_BATCH = 64
+USUAL_LENGTH = 128
 
 
 @dataclasses.dataclass(frozen=True)
 class Classify:
-    """What to fine-tune on and how.
+    """What to fine-tune on and how; fields that are not named here are those of `fine_tuning`.
 
     Args:
-        model: folder of the pretrained model.
-        train: labelled file, .tsv, .csv or .jsonl; its labels are the classes.
-        out: folder to write: the model, and `metrics.json` in it.
-        dev: labelled file that decides which epoch's weights are kept; without one, the last epoch's.
-        test: labelled file that is scored once, at the end.
+        train, dev, test: .tsv, .csv or .jsonl, as `read_examples` reads them; the labels of `train` are the classes.
+        kind: "single" for one label a text, "multiple" for any number (parted by "|", or a list in JSON), "regression"
+            for a number.
+        dev_share: without `dev`, the share of `train` that is held out as such, with the same share of every class.
+        folds: above 1, train this many times before, each time without another part, and report the parts' scores.
+        balanced: whether each class counts as much as any other in the loss, however rare it is.
         text_column, pair_column, label_column: names or numbers of columns; "" for the usual names.
-        max_length: T, the most tokens of a text or pair; longer ones are cut. 0 takes 128, or all that the
-            model has positions for.
-        learning_rate: its peak, after a tenth of the steps.
-        seed: decides the head's start, the batches and dropout.
     """
 
     model: str
@@ -43,6 +39,10 @@ class Classify:
     out: str
     dev: str = ""
     test: str = ""
+    kind: str = "single"
+    dev_share: float = 0.0
+    folds: int = 0
+    balanced: bool = False
     text_column: str = ""
     pair_column: str = ""
     label_column: str = ""
@@ -50,111 +50,190 @@ class Classify:
     batch_size: int = 32
     epochs: int = 3
     learning_rate: float = 5e-5
+    patience: int = 0
     seed: int = 0
 
     def __post_init__(self):
-        for name in ("model", "train", "out"):
-            if not getattr(self, name):
-                raise ValueError(f"`{name}` must name a {'file' if name == 'train' else 'folder'}, got ''.")
-        if self.max_length < 0:
-            raise ValueError(f"`max_length` must be at least 0, got {self.max_length}.")
-        for name in ("batch_size", "epochs", "learning_rate"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"`{name}` must be positive, got {getattr(self, name)}.")
+        check_settings(self)
+        if self.kind not in KINDS:
+            raise ValueError(f"`kind` must be one of {', '.join(KINDS)}, got {self.kind!r}.")
+        if not 0 <= self.dev_share <= 0.5 or (self.dev_share and self.dev):
+            raise ValueError(f"`dev_share` must be from 0 to 0.5, and 0 where there is `dev`, got {self.dev_share}.")
+        if self.folds < 0 or self.folds == 1:
+            raise ValueError(f"`folds` must be 0 or at least 2, got {self.folds}.")
+        if self.balanced and self.kind != "single":
+            raise ValueError(f"`balanced` needs one label a text, got `kind` {self.kind}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What differs between one label, several, and a number.
+
+    Args:
+        head: key in `HEADS`; options: of its function.
+        loss: () -> the loss of targets and the model's output.
+        best: the score that decides between epochs, the higher the better.
+        metrics: () -> what `fit` shows.
+    """
+
+    head: str
+    loss: Callable
+    best: str
+    options: dict = dataclasses.field(default_factory=dict)
+    metrics: Callable = list
+
+
+KINDS = {
+    "single": Kind(
+        "sequence_classifier",
+        masked_cross_entropy,
+        "accuracy",
+        metrics=lambda: [keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+    ),
+    "multiple": Kind("sequence_classifier", label_cross_entropy, "micro_f1", {"multi_label": True}),
+    "regression": Kind("sequence_regressor", lambda: squared_error, "spearman"),
+}
 
 
 def run(config):
     """Trains, keeps the best weights, scores them, and writes the model and its metrics.
 
     Returns:
-        dict, as in `metrics.json`: "labels"; "dev" and "test", `classification_metrics` of the kept weights; "epochs",
-        the logs of each; "kept_epoch", counted from 1; "truncated", how many training texts were cut; "seconds".
+        dict, as in `metrics.json`: "labels"; "dev" and "test", the scores of the kept weights; "folds", those of each
+        part; "epochs", the logs of each; "kept_epoch", counted from 1; "truncated", how many training texts were cut;
+        "seconds".
     """
     started = time.monotonic()
-    if Path(config.out).resolve() == Path(config.model).resolve():
-        raise ValueError(f"`out` must be another folder than `model`, got {config.out} for both.")
-    check_replaceable(config.out)
-    columns = (config.text_column, config.pair_column, config.label_column)
-    files = {name: read_examples(getattr(config, name), *columns) for name in SPLITS if getattr(config, name)}
-    labels = label_names(files["train"])
-    numbers = {name: label_ids(examples, labels) for name, examples in files.items()}
+    files = read_splits(config, lambda path: read(config, path))
+    labels = labels_of(config, files["train"])
+    for examples in files.values():
+        targets_of(config, examples, labels)  # unknown labels are found before any work
+    if config.dev_share:
+        part = folds_of(config, files["train"], round(1 / config.dev_share)) == 0
+        files["dev"] = chosen(files["train"], np.flatnonzero(part))
+        files["train"] = chosen(files["train"], np.flatnonzero(~part))
+    scores = []
+    if config.folds:
+        folds = folds_of(config, files["train"], config.folds)
+        for fold in range(config.folds):
+            inside, outside = (chosen(files["train"], np.flatnonzero(x)) for x in (folds == fold, folds != fold))
+            parts = {**files, "train": outside, "test": inside}
+            scores.append(train(config, parts, labels)[1]["test"])
+    bundle, metrics = train(config, files, labels)
+    return finish(config, bundle, started, metrics | ({"folds": scores} if scores else {}))
 
-    keras.utils.set_random_seed(config.seed)
-    bundle = keras_bert.load(config.model, new_head="sequence_classifier", labels=labels)
-    if bundle.tokenizer is None:
-        raise ValueError(f"{config.model} must hold vocab.txt or tokenizer.json, got neither.")
-    length = checked_length(config.max_length or min(128, bundle.config.max_length), bundle)
+
+def train(config, files, labels):
+    """Trains on `files["train"]`: gives the bundle with the kept weights, and its metrics."""
+    kind = KINDS[config.kind]
+    bundle, length = load_for(config, kind.head, USUAL_LENGTH, labels, **kind.options)
     rows = {name: tokenize_examples(e.texts, e.pairs, bundle.tokenizer, length) for name, e in files.items()}
-    evaluation = {
-        name: evaluation_batches(rows[name], numbers[name], batch_size=EVALUATION_BATCH)
-        for name in rows.keys() - {"train"}
-    }
-    epochs, kept = fit(config, bundle.model, rows["train"], numbers["train"], evaluation.get("dev"))
-    metrics = {
-        "config": dataclasses.asdict(config),
-        "labels": labels,
-        **{name: evaluate(bundle.model, evaluation[name], labels) for name in SPLITS if name in evaluation},
-        "epochs": epochs,
-        "kept_epoch": kept,
-        "truncated": rows["train"].truncated,
-        "seconds": round(time.monotonic() - started, 1),
-    }
-    write_run(bundle, metrics, config.out)
-    return metrics
-
-
-def fit(config, model, examples, labels, dev):
-    """Trains by `model.fit`, and leaves the model with the kept weights.
-
-    Returns:
-        The logs of each epoch, and the number, from 1, of the one whose weights are kept.
-    """
-    steps = steps_per_epoch(examples, config.batch_size)
-    total = steps * config.epochs
-    model.compile(
-        adamw(warmup_linear(config.learning_rate, total // 10, total)),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
+    targets = {name: targets_of(config, e, labels) for name, e in files.items()}
+    data = training_batches(
+        rows["train"],
+        targets["train"],
+        batch_size=config.batch_size,
+        seed=config.seed,
+        epochs=config.epochs,
+        weights=balanced_weights(targets["train"], len(labels)) if config.balanced else None,
     )
-    data = training_batches(examples, labels, batch_size=config.batch_size, seed=config.seed, epochs=config.epochs)
-    best = BestWeights()
-    with ProgressBar(
-        total, "classify", {"loss": "loss", "accuracy": "accuracy", "val_accuracy": "dev accuracy"}
-    ) as bar:
-        history = model.fit(
-            data,
-            epochs=config.epochs,
-            steps_per_epoch=steps,
-            validation_data=dev,
-            callbacks=[bar, *([best] if dev else [])],
-            shuffle=False,
-            verbose=0,
-        ).history
-    epochs = [
-        {name.replace("val_", "dev_"): round(values[epoch], 4) for name, values in history.items()}
-        for epoch in range(config.epochs)
-    ]
-    return epochs, best.epoch + 1 if dev else config.epochs
+
+    def score(name):
+        outputs = np.stack(predict_rows(bundle.model, rows[name]))
+        return scores_of(config.kind, targets[name], outputs, labels)
+
+    epochs, kept = fit(
+        config,
+        bundle.model,
+        data,
+        steps_per_epoch(rows["train"], config.batch_size),
+        title="classify",
+        loss=kind.loss(),
+        weighted_metrics=kind.metrics(),
+        score=(lambda: score("dev")) if "dev" in files else None,
+        best=kind.best,
+    )
+    found = {name: score(name) for name in files if name != "train"}
+    more = {"epochs": epochs, "kept_epoch": kept, "truncated": rows["train"].truncated}
+    return bundle, {"labels": labels, **found, **more}
 
 
-def evaluate(model, data, labels):
-    """Scores a model on batches of (features, labels): `classification_metrics`."""
-    right = np.concatenate([y.numpy() for _, y in data])
-    logits = model.predict(data.map(lambda x, _: x), verbose=0)
-    return classification_metrics(right, np.argmax(logits, axis=-1), labels)
+def evaluate(config, bundle, path):
+    """Scores a model on a labelled file: an `Evaluation`."""
+    examples = read(config, path)
+    targets = targets_of(config, examples, bundle.labels)
+    length = checked_length(config.max_length or min(USUAL_LENGTH, bundle.config.max_length), bundle)
+    rows = tokenize_examples(examples.texts, examples.pairs, bundle.tokenizer, length)
+    outputs = np.stack(predict_rows(bundle.model, rows))
+    metrics = scores_of(config.kind, targets, outputs, bundle.labels)
+    named = {"text": examples.texts} | ({"pair": examples.pairs} if examples.pairs else {})
+    if config.kind == "regression":
+        order = np.argsort(-np.abs(outputs - targets), kind="stable")
+        answers, scores, confusion, curve = outputs.round(4).tolist(), np.abs(outputs - targets), None, None
+    elif config.kind == "multiple":
+        probabilities = 1 / (1 + np.exp(-outputs))
+        given = probabilities > 0.5
+        order = np.flatnonzero(np.any(given != (targets > 0.5), axis=1))
+        answers = ["|".join(np.array(bundle.labels)[row]) for row in given]
+        scores, confusion, curve = np.abs(probabilities - targets).max(axis=1), None, None
+    else:
+        probabilities = softmax(outputs)
+        given, scores = probabilities.argmax(axis=1), probabilities.max(axis=1)
+        order = np.flatnonzero(given != targets)
+        order = order[np.argsort(-scores[order], kind="stable")]
+        answers = [bundle.labels[i] for i in given]
+        confusion = confusion_matrix(targets, given, len(bundle.labels))
+        curve, metrics["calibration_error"] = calibration(scores, given == targets)
+    columns = {"line": examples.lines, **named, "label": examples.labels, "answer": answers, "score": scores}
+    errors = [{name: values[i] for name, values in columns.items()} for i in order]
+    return Evaluation(metrics, errors, bundle.labels, confusion, curve)
 
 
-class BestWeights(keras.callbacks.Callback):
-    """Keeps the weights of the epoch with the highest `val_accuracy`, of equal ones that with the lowest `val_loss`."""
+def read(config, path):
+    """The examples of a file."""
+    columns = (config.text_column, config.pair_column, config.label_column)
+    return read_examples(path, *columns, may_lack_label=config.kind == "multiple")
 
-    def __init__(self):
-        super().__init__()
-        self.best, self.epoch, self.weights = None, None, None
 
-    def on_epoch_end(self, epoch, logs=None):
-        score = (logs["val_accuracy"], -logs["val_loss"])
-        if self.best is None or score > self.best:
-            self.best, self.epoch, self.weights = score, epoch, self.model.get_weights()
+def labels_of(config, examples):
+    """The names of the classes; None for numbers."""
+    if config.kind == "regression":
+        return None
+    return label_names(examples) if config.kind == "single" else label_sets(examples)[0]
 
-    def on_train_end(self, logs=None):
-        self.model.set_weights(self.weights)
+
+def targets_of(config, examples, labels):
+    """What the model should answer: (n,) int, (n, C) of 0 and 1, or (n,) float."""
+    if config.kind == "regression":
+        return label_numbers(examples)
+    if config.kind == "multiple":
+        return label_sets(examples, labels)[1]
+    return np.array(label_ids(examples, labels), "int32")
+
+
+def folds_of(config, examples, count):
+    """The part of each example; every part has the same share of each class, where an example has one."""
+    classes = examples.labels if config.kind == "single" else np.zeros(len(examples))
+    return stratified_folds(classes, count, config.seed)
+
+
+def balanced_weights(targets, count):
+    """What each example counts, (n,), so that all classes count alike, and an example 1 in the mean."""
+    return (len(targets) / count / np.bincount(targets, minlength=count))[targets]
+
+
+def scores_of(kind, targets, outputs, labels):
+    """The metrics of a kind, and the "loss", from the model's outputs (n, C) or (n,)."""
+    if kind == "regression":
+        return regression_metrics(targets, outputs) | {"loss": round(float(np.mean((targets - outputs) ** 2)), 4)}
+    if kind == "multiple":
+        loss = np.mean(np.logaddexp(0, outputs) - targets * outputs)
+        return multilabel_metrics(targets > 0.5, outputs > 0, labels) | {"loss": round(float(loss), 4)}
+    loss = -np.mean(np.log(softmax(outputs))[np.arange(len(targets)), targets])
+    return classification_metrics(targets, outputs.argmax(axis=1), labels) | {"loss": round(float(loss), 4)}
+
+
+def softmax(logits):
+    """Probabilities of logits (n, C), in float64."""
+    powers = np.exp(logits.astype("float64") - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
