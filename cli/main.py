@@ -12,6 +12,7 @@ from keras_bert_cli import (
     prepare_corpus,
     pretrain_model,
     quickstart,
+    serve_config,
     serve_models,
     show_data,
     tokenize_text,
@@ -51,6 +52,7 @@ app.command("predict")(predict_texts.predict)
 app.command("export")(export_model.export)
 app.command("verify")(verify_export.verify)
 app.command("serve")(serve_models.serve)
+app.command("serve-config")(serve_config.serve_config)
 app.command("prepare")(prepare_corpus.prepare)
 app.command("show-data")(show_data.show_data)
 app.command("pretrain")(pretrain_model.pretrain)

@@ -29,7 +29,7 @@ def serve(
     Example: keras-bert serve reviews=served --port 8501
     """
     named = named_folders(folders)
-    labels = dict(_label(text) for text in label or ())
+    labels = dict(numbered_label(text) for text in label or ())
     from keras_bert_cli.quiet import import_tensorflow
 
     import_tensorflow()
@@ -63,7 +63,8 @@ def named_folders(folders):
     return named
 
 
-def _label(text):
+def numbered_label(text):
+    """Gives ((name, label), version) of "NAME/LABEL=VERSION"."""
     place, _, number = text.partition("=")
     name, _, label = place.rpartition("/")
     if not (name and label and number.isascii() and number.isdigit()):

@@ -21,6 +21,7 @@ COMMANDS = {
     "export": "keras-bert export",
     "verify": "keras-bert verify",
     "serve": "keras-bert serve",
+    "serve-config": "keras-bert serve-config",
     "vocab": "keras-bert vocab",
     "prepare": "keras-bert prepare",
     "show-data": "keras-bert show-data",
