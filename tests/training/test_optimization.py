@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import keras_bert
+from keras_bert import lora
 from keras_bert.optimizers import SHAPES, BertAdamW, Lamb, Warmup, decayed
 from keras_bert.training.optimization import adamw, decay_table, lamb, warmup_linear
-from tests.models import randomize, tiny_config
+from tests.models import randomize, tiny_bundle, tiny_config
 
 HEADS = {
     "masked_language_model": {},
@@ -73,6 +74,33 @@ def test_decay_spares_biases_and_layer_norms(loaded, head, tmp_path):
             np.testing.assert_allclose(weight.numpy(), before[weight.path] * (1 - 0.1 * 0.25), rtol=1e-6)
         else:
             assert weight.name in ("bias", "gamma", "beta"), weight.path
+            np.testing.assert_array_equal(weight.numpy(), before[weight.path])
+
+
+def nested_model():
+    """A model in a model, with layers of Keras's own round it."""
+    inner = model_for("sequence_classifier", num_classes=3)
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in inner.input}
+    x = keras.layers.LayerNormalization(name="own_norm")(inner(inputs))
+    return keras.Model(inputs, keras.layers.Dense(2, name="own_dense")(x))
+
+
+def adapted_model():
+    return lora.add_lora(tiny_bundle("sequence_classifier"), targets=("query", "output")).model
+
+
+@pytest.mark.parametrize(("make", "count"), [(nested_model, 45), (adapted_model, 12)])
+def test_p45_decay_without_gradients(make, count):
+    model = randomize(make())
+    before = {weight.path: weight.numpy() for weight in model.weights}
+    optimizer = adamw(0.5, weight_decay=0.1)
+    optimizer.apply([keras.ops.zeros(weight.shape) for weight in model.trainable_weights], model.trainable_weights)
+    learning = {weight.path for weight in model.trainable_weights}
+    assert len(learning) == count
+    for weight in model.weights:
+        if weight.path in learning and weight.name not in ("bias", "gamma", "beta"):
+            np.testing.assert_allclose(weight.numpy(), before[weight.path] * (1 - 0.5 * 0.1), rtol=1e-6)
+        else:
             np.testing.assert_array_equal(weight.numpy(), before[weight.path])
 
 
