@@ -1,0 +1,235 @@
+"""What several devices and processes compute: a program for the tests of distribution.
+
+TensorFlow takes its devices once a process, so it runs in processes of its own:
+`python -m tests.training.replicas CHECK OUT` writes OUT, JSON.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import keras_bert
+from keras_bert.dropout import Dropout
+from keras_bert.training.checkpoints import Checkpoints
+from keras_bert.training.distribution import prepare
+from keras_bert.training.losses import pretraining_objectives
+from keras_bert.training.optimization import adamw, lamb
+from keras_bert.training.strategies import strategy
+from tests.models import VOCAB, randomize, tiny_config
+
+SIZES = (8, 7, 5)
+T, P = 9, 6
+POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+OPTIMIZERS = {"AdamW": lambda: adamw(1e-3), "LAMB": lambda: lamb(1e-3)}
+
+
+def sgd():
+    """Its momentum after one step is the gradient."""
+    return keras.optimizers.SGD(0.01, momentum=0.9, global_clipnorm=1.0)
+
+
+def pretraining_batch(rows, seed):
+    """Features, labels and weights: one masked token in the first half of the rows, five in the others."""
+    config, rng = tiny_config(), np.random.default_rng(seed)
+    x = {
+        "token_ids": rng.integers(1, config.vocab_size, (rows, T)).astype("int32"),
+        "segment_ids": rng.integers(0, 2, (rows, T)).astype("int32"),
+        "padding_mask": (np.arange(T) < rng.integers(3, T + 1, rows)[:, None]).astype("int32"),
+        "masked_positions": rng.integers(0, T, (rows, P)).astype("int32"),
+    }
+    y = {
+        "mlm_logits": rng.integers(0, config.vocab_size, (rows, P)).astype("int32"),
+        "nsp_logits": rng.integers(0, 2, rows).astype("int32"),
+    }
+    counts = np.where(np.arange(rows) < rows // 2, 1, 5)[:, None]
+    weights = {"mlm_logits": (np.arange(P) < counts).astype("float32"), "nsp_logits": np.ones(rows, "float32")}
+    return x, y, weights
+
+
+def data(sizes, seed=0):
+    """Batches of these sizes, all of one type: (None, T)."""
+    parts = [pretraining_batch(rows, seed + i) for i, rows in enumerate(sizes)]
+    spec = keras.tree.map_structure(lambda a: tf.TensorSpec((None, *a.shape[1:]), a.dtype), parts[0])
+    return counted(parts, spec)
+
+
+def counted(parts, spec):
+    batches = tf.data.Dataset.from_generator(lambda: iter(parts), output_signature=spec)
+    return batches.apply(tf.data.experimental.assert_cardinality(len(parts)))
+
+
+def texts(sizes, seed=0):
+    """Strings, tokenized before the strategy sees them; no weights."""
+    tokenizer = keras_bert.Tokenizer(VOCAB)
+    words = ["good film", "bad", "hello world , the", "a bad b c"]
+    parts = [(np.roll(words * 2, seed + i)[:rows], np.arange(rows) % 2) for i, rows in enumerate(sizes)]
+    spec = (tf.TensorSpec((None,), tf.string), tf.TensorSpec((None,), tf.int64))
+    return counted(parts, spec).map(lambda text, label: (tokenizer.strings_to_features(text, max_length=T), label))
+
+
+def pretraining(dropout=0.0):
+    config = tiny_config(num_hidden_layers=1, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    return randomize(keras_bert.create(config, head="pretraining_model").model), pretraining_objectives()
+
+
+def own_model():
+    """A user's model round our encoder: a loss by its name, no weights, a regularizer."""
+    encoder = keras_bert.build_encoder(tiny_config(num_hidden_layers=1, hidden_dropout_prob=0.0))
+    inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in encoder.input}
+    x = keras.layers.Dense(5, "relu", kernel_regularizer=keras.regularizers.L2(0.01))(encoder(inputs)["pooled_output"])
+    model = randomize(keras.Model(inputs, keras.layers.Dense(2, "softmax")(x)))
+    return model, {"loss": "sparse_categorical_crossentropy", "metrics": ["accuracy"]}
+
+
+def compiled(devices, make=pretraining, optimizer=sgd, policy="float32", jit_compile=False, **options):
+    """A prepared model inside the strategy; every one starts alike."""
+    keras.config.set_dtype_policy(POLICIES[policy])
+    try:
+        with devices.scope():
+            keras.utils.set_random_seed(1)
+            model, objectives = make()
+            model = prepare(model, **options)
+            model.compile(optimizer(), jit_compile=jit_compile, **objectives)
+    finally:
+        keras.config.set_dtype_policy("float32")
+    return model
+
+
+def fit(model, batches, **options):
+    """Trains, and gives the last value of each log."""
+    history = model.fit(batches, verbose=0, shuffle=False, **options).history
+    return {name: float(values[-1]) for name, values in history.items()}
+
+
+class Start:
+    """A state to go back to: weights, dropout, optimizer."""
+
+    def __init__(self, model):
+        with model.distribute_strategy.scope():
+            model.optimizer.build(model.trainable_weights)
+        self.variables = [*model.variables, *model.optimizer.variables]
+        self.values = [variable.numpy() for variable in self.variables]
+
+    def restore(self):
+        for variable, value in zip(self.variables, self.values, strict=True):
+            variable.assign(value)
+
+
+def gradient(model):
+    """What the first step applied."""
+    momenta = [variable for variable in model.optimizer.variables if variable.path.endswith("momentum")]
+    return np.concatenate([variable.numpy().ravel() for variable in momenta]).tolist()
+
+
+def weights(model):
+    return np.concatenate([weight.numpy().ravel() for weight in model.weights]).tolist()
+
+
+def answers(model, batches=data, steps=20, **options):
+    """Of one step on each size of batch the gradient and the logs, validation included; then the weights after 20."""
+    start, found = Start(model), {"gradients": [], "logs": []}
+    for rows in SIZES:
+        start.restore()
+        found["logs"].append(fit(model, batches([rows]), validation_data=batches(SIZES, seed=9), **options))
+        found["gradients"].append(gradient(model))
+    start.restore()
+    found["logs"].append(fit(model, batches((SIZES * 7)[:steps]), **options))
+    return {**found, "weights": weights(model), "traces": model.traces}
+
+
+def twice(model):
+    """Logs and weights of the same run, made two times."""
+    start, runs = Start(model), []
+    for _ in range(2):
+        start.restore()
+        runs.append([fit(model, data(SIZES * 2)), weights(model)])
+    return runs
+
+
+def masks(devices):
+    """What two calls drop on each replica, twice from the same state, and the counts of draws."""
+    with devices.scope():
+        layer = Dropout(0.5)
+    run = tf.function(lambda: devices.run(lambda: layer(tf.ones((40,)), training=True)))
+    state = layer.seed_generator.state
+    first, drawn = state.numpy(), []
+    for _ in range(2):
+        state.assign(first)
+        drawn.append([[part.numpy().tolist() for part in devices.experimental_local_results(run())] for _ in range(2)])
+    counts = [int(part.numpy()[1]) for part in devices.experimental_local_results(state.value)]
+    return {"drawn": drawn, "counts": counts}
+
+
+def cell(devices, optimizer, policy, way):
+    """One cell of the table: the losses of two steps, or why it is refused."""
+    options = {"clip": {}, "accumulate 2": {"accumulate": 2}}[way]
+    model = compiled(devices, lambda: pretraining(0.1), OPTIMIZERS[optimizer], policy, **options)
+    before = weights(model)
+    logs = fit(model, data([8] * 2))
+    moved = float(np.abs(np.subtract(before, weights(model))).max())
+    return {"loss": logs["loss"], "moved": moved, "loss_scale": float(getattr(model.optimizer, "dynamic_scale", 0.0))}
+
+
+# checks: what a process of its own does
+
+
+def two_devices():
+    set_devices(2)
+    devices = strategy("mirrored")
+    return {
+        "ours": answers(compiled(devices)),
+        "own": answers(compiled(devices, own_model), texts),
+        "masks": masks(devices),
+        "AdamW float16 accumulate 2": cell(devices, "AdamW", "float16", "accumulate 2"),
+    }
+
+
+def more_devices():
+    set_devices(4)
+    two, four = strategy("mirrored", 2), strategy("mirrored")
+    return {
+        "four": answers(compiled(four)),
+        "accumulated": answers(compiled(two, accumulate=3)),
+        "rematerialized": answers(compiled(two, rematerialize=True)),
+        "dropout": twice(compiled(two, lambda: pretraining(0.3))),
+        "dropout rematerialized": twice(compiled(two, lambda: pretraining(0.3), rematerialize=True)),
+    }
+
+
+def table():
+    set_devices(2)
+    cells = {}
+    for name in ("none", "mirrored"):
+        for optimizer in OPTIMIZERS:
+            for policy in POLICIES:
+                for way in ("clip", "accumulate 2"):
+                    cells["/".join((name, optimizer, policy, way))] = cell(strategy(name), optimizer, policy, way)
+    return cells
+
+
+def worker():
+    """One of several workers: TF_CONFIG says which; it writes to a folder of its own, checkpoints to one for all."""
+    devices = strategy("multi_worker")
+    folder = Path(sys.argv[2]).parent
+    model = compiled(devices)
+    checkpoints = Checkpoints(folder / "checkpoints", every=4)
+    checkpoints.resume(model)
+    written = keras.callbacks.ModelCheckpoint(folder / f"{Path(sys.argv[2]).stem}.keras")
+    stopping = keras.callbacks.EarlyStopping("loss", patience=3)
+    return answers(model, callbacks=[checkpoints, written, stopping])
+
+
+def set_devices(count):
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[2]).write_text(json.dumps(globals()[sys.argv[1]]()))
