@@ -12,6 +12,7 @@ from keras_bert_cli import (
     prepare_corpus,
     pretrain_model,
     quickstart,
+    search_texts,
     serve_config,
     serve_models,
     show_data,
@@ -49,6 +50,8 @@ app.command("quickstart")(quickstart.quickstart)
 app.add_typer(train_tasks.app, name="train")
 app.add_typer(evaluate_tasks.app, name="evaluate")
 app.command("predict")(predict_texts.predict)
+app.command("index")(search_texts.index)
+app.command("search")(search_texts.search)
 app.command("export")(export_model.export)
 app.command("verify")(verify_export.verify)
 app.command("serve")(serve_models.serve)

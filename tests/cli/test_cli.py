@@ -18,6 +18,8 @@ COMMANDS = {
     "train answer": "keras-bert train answer",
     "evaluate tag": "keras-bert evaluate tag",
     "predict": "keras-bert predict",
+    "index": "keras-bert index",
+    "search": "keras-bert search",
     "export": "keras-bert export",
     "verify": "keras-bert verify",
     "serve": "keras-bert serve",
@@ -74,7 +76,7 @@ def test_train_predict_and_export(run, tmp_path):
         *("train", "classify", "--model", encoder, "--train", tmp_path / "train.tsv", "--dev", tmp_path / "train.tsv"),
         *("--out", out, "--config", tmp_path / "run.json", "--set", "epochs=2", "--set", "learning_rate=0.01"),
     )
-    assert "dev: accuracy" in said
+    assert "95% interval of accuracy" in said
     assert "keras-bert predict" in said
     assert json.loads((out / "metrics.json").read_text())["config"]["epochs"] == 2
 
