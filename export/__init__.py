@@ -12,7 +12,7 @@ import keras
 
 import keras_bert
 from keras_bert.config import did_you_mean
-from keras_bert.export import agreement, comparison, golden, signatures
+from keras_bert.export import agreement, comparison, golden, signatures, snippets
 from keras_bert.files import check_replaceable, replace_folder
 from keras_bert.lora import merge
 from keras_bert.prediction import check_asked
@@ -70,6 +70,7 @@ def export(bundle, path, format="saved_model", evaluation=None, **options):
         `operations` with counts; `latency_ms` and `keras_latency_ms`, medians for one short text; `versions`; for onnx
         also `fused`, the nodes that ONNX Runtime makes. Where a text is enough for an answer, `golden.jsonl` has 50
         texts with the model's answers, by which `verify` checks the artifact anywhere; `golden` has their difference.
+        HOWTO.md shows how this artifact is asked in six languages.
 
     Raises:
         ImportError: an extra is missing.
@@ -115,6 +116,8 @@ def export(bundle, path, format="saved_model", evaluation=None, **options):
             texts = _evaluation_texts(bundle, None, options.get("inputs") == "pair")
             report["golden"] = golden.write(folder, *texts, module.text_probes(reference, *texts, **options), run)
             _check_difference(format, file, report["golden"]["largest_difference"], allowed)
+        answers = run(probes[0].signature, probes[0].inputs)
+        snippets.write(folder, format, path, probes[0], answers, bundle.labels)
         (folder / REPORT).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return report
 
