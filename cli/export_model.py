@@ -10,9 +10,15 @@ def export(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A saved model.")],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the artifact and report.json go.")],
     format: Annotated[str, typer.Option(help="saved_model, tflite or onnx.")] = "saved_model",
-    inputs: Annotated[str | None, typer.Option(help="tflite: text, pair, ids, free_ids, mediapipe.")] = None,
-    max_length: Annotated[int | None, typer.Option(help="saved_model, tflite: tokens of a text.")] = None,
+    inputs: Annotated[
+        str | None, typer.Option(help="tflite: text, pair, ids, free_ids, mediapipe; onnx: ids, text, pair.")
+    ] = None,
+    max_length: Annotated[int | None, typer.Option(help="Tokens of a text.")] = None,
     quantize: Annotated[str | None, typer.Option(help="tflite, onnx: float16 or dynamic (int8).")] = None,
+    set: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A setting of the head: dimensions=256, null_threshold=-2 ..."),
+    ] = None,
     eval: Annotated[Path | None, typer.Option(metavar="FILE", help="Texts on which both must agree.")] = None,
 ):
     """Write an artifact, load it back by its own runtime, and compare it with the model.
@@ -24,10 +30,13 @@ def export(
     import_tensorflow()
     import keras_bert
     from keras_bert.export import export as write
+    from keras_bert_cli.predict_texts import settings_of, takes_of
 
     given = {"inputs": inputs, "max_length": max_length, "quantize": quantize}
-    options = {name: value for name, value in given.items() if value is not None}
-    report = write(keras_bert.load(folder), out, format=format, evaluation=evaluation_texts(eval), **options)
+    options = {name: value for name, value in given.items() if value is not None} | settings_of(set)
+    bundle = keras_bert.load(folder)
+    texts = None if eval is None else evaluation_texts(eval, takes_of(bundle))
+    report = write(bundle, out, format=format, evaluation=texts, **options)
     typer.echo(
         f"{report['format']}: {report['bytes'] / 1e6:.1f} MB, largest difference {report['largest_difference']:.1e}, "
         f"{agreement_of(report)}, {report['latency_ms']:.1f} ms a short text "
@@ -36,14 +45,12 @@ def export(
     typer.echo(f"Written to {out}, with report.json.")
 
 
-def evaluation_texts(path):
-    """Reads the texts, or the (text, pair)s, of a .tsv, .csv or .jsonl file; its labels are not needed."""
-    if path is None:
-        return None
-    from keras_bert.training.examples import read_examples
+def evaluation_texts(path, takes):
+    """Reads the texts, or the (text, pair)s, of a file as `predict` takes it; its labels are not needed."""
+    from keras_bert_cli.predict_texts import read_asked
 
-    examples = read_examples(path, labelled=False)
-    return examples.texts if examples.pairs is None else list(zip(examples.texts, examples.pairs, strict=True))
+    rows = [(text if isinstance(text, str) else " ".join(text), pair) for text, pair in read_asked(path, takes)]
+    return [text if pair is None else (text, pair) for text, pair in rows]
 
 
 def agreement_of(report):

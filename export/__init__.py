@@ -13,7 +13,10 @@ import keras
 import keras_bert
 from keras_bert.config import did_you_mean
 from keras_bert.export import agreement, comparison, golden, signatures, snippets
+from keras_bert.export.mediapipe_tokens import differing
+from keras_bert.export.questions import questions
 from keras_bert.files import check_replaceable, replace_folder
+from keras_bert.heads import HEADS
 from keras_bert.lora import merge
 from keras_bert.prediction import check_asked
 
@@ -27,7 +30,7 @@ class Format:
 
     The module has `write(bundle, folder, **options)`, `load(folder)`, `probes(keras, **options)`,
     `text_probes(keras, texts, pairs, **options)`, `describe(folder)`, the artifact's `FILE`, the `ALLOWED` difference
-    and, for each way to quantize, the `AGREEMENT` that it must reach.
+    and, for each way to quantize, what the measures of `agreement` must reach by `AGREEMENT`.
 
     Args:
         extra: the extra of `keras3-bert` that installs `packages`.
@@ -50,26 +53,32 @@ FORMATS = {
 }
 
 
-def export(bundle, path, format="saved_model", evaluation=None, **options):
+def export(bundle, path, format="saved_model", evaluation=None, calibration=None, **options):
     """Writes an artifact, loads it back by the format's own runtime and compares it with Keras.
 
     Args:
         bundle: a `Bundle`; adapters are merged into what is written.
         path: folder to write; an export that is there is replaced, and only once the new one is complete and agrees.
         format: key in `FORMATS`.
-        evaluation: texts of the user's own on which both are asked: a list of str, or of (text, pair).
-        options: those of the format's `write`: `max_length` for saved_model and tflite; `quantize` for tflite and onnx;
-            for tflite also `inputs` and `max_code_points`. A quantized file is written only if it keeps the model's
-            answers on the texts of `evaluation`, or else on `agreement.TEXTS`: 99.5% for "float16", for "dynamic" 98.5%
-            (tflite) and 98% (onnx); vectors must have a mean cosine of 0.99, and scores that correlation.
+        evaluation: texts of the user's own on which both are asked: a list of str, or of (text, pair), where
+            a multiple_choice has a list of choices for the pair.
+        calibration: texts like those of `evaluation`, best others, on which `quantize` "int8" measures its ranges.
+        options: those of the format's `write`: `max_length`; for tflite and onnx `inputs` and `quantize`; for tflite
+            `max_code_points` and `choices`; with text in, the settings that `predict` has for the head. A quantized
+            file is written only if it keeps the model's answers on the texts of `evaluation`, or else on
+            `agreement.TEXTS`: 99.5% for "float16", for "dynamic" 98.5% (tflite) and 98% (onnx), for "int8" and
+            "weight_only" 98%; vectors must have a mean cosine of 0.99, for "weight_only" each of them, and scores that
+            correlation.
 
     Returns:
         The report, which is also written to `report.json`: `format`, `head`, `labels`, `options`, `bytes`;
         `largest_difference` (relative where the value is above 1) and `allowed_difference`; `agreement`, the share of
         probe texts with the same answer; `evaluation`, what `agreement.measure` gives, where there was one;
         `operations` with counts; `latency_ms` and `keras_latency_ms`, medians for one short text; `versions`; for onnx
-        also `fused`, the nodes that ONNX Runtime makes. Where a text is enough for an answer, `golden.jsonl` has 50
-        texts with the model's answers, by which `verify` checks the artifact anywhere; `golden` has their difference.
+        also `fused`, the nodes that ONNX Runtime makes; for "int8" `left_out`, what is float32 there; for `inputs`
+        "mediapipe" with an `evaluation` `mediapipe_tokens`, the texts that MediaPipe splits otherwise. Where a text is
+        enough for an answer, `golden.jsonl` has 50 texts with the model's answers, by which `verify` checks the
+        artifact anywhere; `golden` has their difference.
         HOWTO.md shows how this artifact is asked in six languages.
 
     Raises:
@@ -79,15 +88,16 @@ def export(bundle, path, format="saved_model", evaluation=None, **options):
     chosen = _checked(bundle, path, format)
     bundle = bundle if bundle.config.lora is None else merge(bundle)
     module = importlib.import_module(chosen.module)
-    _check_options(module, format, options)
+    _check_options(bundle, module, format, options)
     quantize = options.get("quantize")
     texts = ()
     if evaluation is not None or quantize is not None:
-        texts = _evaluation_texts(bundle, evaluation, options.get("inputs") == "pair")
+        texts = _evaluation_texts(bundle, module, evaluation, options)
     reference, file = signatures.Keras(bundle), Path(path) / module.FILE
     asked = module.text_probes(reference, *texts, **options) if texts else ()
+    samples = _samples(bundle, module, reference, calibration, options)
     with replace_folder(path) as folder:
-        module.write(bundle, folder, **options)
+        module.write(bundle, folder, **options, **samples)
         run, probes = module.load(folder), module.probes(reference, **options)
         largest, same = comparison.compare(probes, run, exact=quantize is None)
         allowed = module.ALLOWED if quantize is None else QUANTIZED
@@ -112,8 +122,10 @@ def export(bundle, path, format="saved_model", evaluation=None, **options):
             **module.describe(folder),
             "versions": _versions(chosen),
         }
-        if signatures.takes_text(bundle):
-            texts = _evaluation_texts(bundle, None, options.get("inputs") == "pair")
+        if evaluation is not None and options.get("inputs") == "mediapipe":
+            report["mediapipe_tokens"] = differing(bundle.tokenizer, texts[0], probes[0].inputs["token_ids"].shape[1])
+        texts = _evaluation_texts(bundle, module, None, options) if signatures.takes(bundle) else ()
+        if texts:
             report["golden"] = golden.write(folder, *texts, module.text_probes(reference, *texts, **options), run)
             _check_difference(format, file, report["golden"]["largest_difference"], allowed)
         answers = run(probes[0].signature, probes[0].inputs)
@@ -193,30 +205,47 @@ def _check_difference(format, file, largest, allowed):
         )
 
 
-def _check_options(module, format, options):
-    known = list(inspect.signature(module.write).parameters)[2:]
+def _check_options(bundle, module, format, options):
+    parameters = list(inspect.signature(module.write).parameters.values())[2:]
+    known = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD and p.name != "samples"]
+    head = HEADS.get(bundle.head)
+    known += [] if head is None or head.answer is None else head.answer.settings
     for name in options:
         if name not in known:
             raise ValueError(f"`{format}` takes no option `{name}`.{did_you_mean(name, known)}")
 
 
-def _evaluation_texts(bundle, evaluation, paired):
+def _evaluation_texts(bundle, module, evaluation, options):
     """Gives (texts, pairs or None) to ask; () where the model needs more than texts."""
     if evaluation is not None and len(evaluation) == 0:
         raise ValueError("`evaluation` must hold at least one text, got none.")
-    takes_ids = bundle.head == "multiple_choice" or signatures.MASKED in signatures.inputs(bundle)
-    if takes_ids or bundle.tokenizer is None:
+    default = inspect.signature(module.write).parameters.get("inputs")
+    inputs = options.get("inputs", default and default.default)
+    by_text = signatures.takes(bundle) is not None and inputs in (None, "text", "pair")
+    more = bundle.head == "multiple_choice" or signatures.MASKED in signatures.inputs(bundle)
+    if (more and not by_text) or bundle.tokenizer is None:
         if evaluation is not None:
             raise ValueError(f"`evaluation` needs a tokenizer and a head for one text or pair, got {bundle.head}.")
         return ()
-    paired = paired or bundle.head in ("reranker", "next_sentence", "span_extractor")
     if evaluation is None:
-        return list(agreement.TEXTS), list(agreement.TEXTS[::-1]) if paired else None
+        return questions(bundle, agreement.TEXTS, inputs == "pair")
     texts, pairs = list(evaluation), None
     if isinstance(texts[0], tuple | list):
         texts, pairs = (list(values) for values in zip(*texts, strict=True))
     check_asked(bundle, texts, pairs)
     return texts, pairs
+
+
+def _samples(bundle, module, reference, calibration, options):
+    """What `write` needs of the texts for calibration: {"samples": inputs of the file}, {} where it takes none."""
+    if options.get("quantize") != "int8" or "int8" not in module.AGREEMENT:
+        if calibration is not None:
+            raise ValueError("`calibration` is for the format tflite with `quantize` 'int8'.")
+        return {}
+    texts = _evaluation_texts(bundle, module, calibration, options)
+    if not texts:
+        raise ValueError(f"`quantize` 'int8' needs a tokenizer and a head for one text or pair, got {bundle.head}.")
+    return {"samples": [probe.inputs for probe in module.text_probes(reference, *texts, **options)]}
 
 
 def _check_quantized(format, file, quantize, measured, needed):

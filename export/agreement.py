@@ -3,8 +3,14 @@
 import numpy as np
 
 VECTORS = ("embedding", "sequence_output", "pooled_output")
-COSINE = 0.99  # mean over the texts; of vectors there is no answer that could be the same
-CORRELATION = 0.99  # of scores
+# of vectors, which have no answer that could be the same, the mean over the texts; of scores
+NEEDED = {"cosine_mean": 0.99, "correlation": 0.99}
+WORDS = {
+    "agreement": "agrees with the model in",
+    "cosine_mean": "has a mean cosine with the model of",
+    "cosine_min": "has a cosine with the model of",
+    "correlation": "has a correlation with the model of",
+}
 
 # Texts for a gate where the user gives none: what people write, and what tokenizers and quantized models trip over.
 TEXTS = (
@@ -71,20 +77,23 @@ def measure(head, probes, run):
 
     Returns:
         dict: "probes", how many; by what the head gives, "agreement", the share of equal decisions (labels, choices,
-        likeliest words, ends of answers; of each real token where tokens are labelled); "cosine_mean",
+        likeliest words, answers, all entities of a text; of ids, each real token's label); "cosine_mean",
         "cosine_percentile_1" and "cosine_min" of vectors; "correlation" of scores. What is not finite never agrees.
     """
     same, cosines, scores, count = [], [], [], 0
     for probe in probes:
         expected, got = probe.keras(), run(probe.signature, probe.inputs)
         mask, count = probe.inputs.get("padding_mask"), count + 1
+        whole = [name for name, value in expected.items() if not (_floats(value) and value.size)]
+        if whole:
+            same.append(_same_rows(whole, got, expected))
         for name, value in expected.items():
             if name in VECTORS:
                 chosen = np.asarray(mask, bool) if name == "sequence_output" else slice(None)
                 cosines.append(_cosines(got[name][chosen], value[chosen]))
-            elif name == "score":
+            elif not whole and name == "score":
                 scores.append([got[name], value])
-            elif not (name == "probabilities" and "label" in expected):  # the label says it already
+            elif not whole:  # labels, places and words say already what their probabilities do
                 same.append(_same(head, got[name], value, mask))
     found = {"probes": count}
     if same:
@@ -102,36 +111,48 @@ def measure(head, probes, run):
     return found
 
 
-def shortfall(measured, agreement):
-    """Says in half a sentence what `measured` lacks; "" where it reaches `agreement`, `COSINE` and `CORRELATION`."""
-    needs = {
-        "agreement": (agreement, "agrees with the model in"),
-        "cosine_mean": (COSINE, "has a mean cosine with the model of"),
-        "correlation": (CORRELATION, "has a correlation with the model of"),
-    }
-    for name, (needed, words) in needs.items():
-        if name in measured and not measured[name] >= needed:
-            return f"{words} {measured[name]:.2%} over {measured['probes']} texts, needed {needed:.2%}"
+def shortfall(measured, needed):
+    """Says in half a sentence what `measured` lacks; "" where it reaches `NEEDED`, or what `needed` has instead."""
+    for name, share in {**NEEDED, **needed}.items():
+        if name in measured and not measured[name] >= share:
+            return f"{WORDS[name]} {measured[name]:.2%} over {measured['probes']} texts, needed {share:.2%}"
     return ""
+
+
+def _same_rows(names, got, expected):
+    """Gives a bool per text: all these answers are equal; of words the likeliest ones."""
+    rows = np.ones(len(expected[names[0]]), bool)
+    for value in got.values():
+        if _floats(value):
+            rows &= np.isfinite(value).reshape(len(rows), -1).all(axis=1)
+    for name in names:
+        one, other = got[name], expected[name]
+        if one.shape[1:] != other.shape[1:]:  # another number of entities
+            return np.zeros(len(rows), bool)
+        one, other = (x[..., :1] if name == "words" else x for x in (one, other))
+        rows &= (one == other).reshape(len(rows), -1).all(axis=1)
+    return rows
 
 
 def _same(head, got, expected, mask):
     """Gives a bool per decision."""
     expected = _decisions(head, expected, mask)
-    if np.issubdtype(got.dtype, np.floating) and not np.isfinite(got).all():
+    if _floats(got) and not np.isfinite(got).all():
         return np.zeros(expected.size, bool)
     return (_decisions(head, got, mask) == expected).ravel()
 
 
 def _decisions(head, value, mask):
-    if not np.issubdtype(value.dtype, np.floating):
-        return value
     if head == "span_extractor":
         return np.where(np.asarray(mask, bool)[..., None], value, -np.inf).argmax(axis=1)  # (B, 2)
     if head == "replaced_token_detector":
-        return (value > 0)[np.asarray(mask, bool)]
+        return value > 0.5 if mask is None else (value > 0)[np.asarray(mask, bool)]
     decided = value.argmax(axis=-1)
     return decided[np.asarray(mask, bool)] if head == "token_classifier" else decided
+
+
+def _floats(array):
+    return np.issubdtype(array.dtype, np.floating)
 
 
 def _cosines(got, expected):

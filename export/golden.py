@@ -67,7 +67,7 @@ def _arrays(lists, integers):
     for name, value in lists.items():
         array = np.array(value)
         if array.dtype.kind == "U":
-            found[name] = np.array([text.encode() for text in value], object)
+            found[name] = np.array([text.encode() for text in array.ravel().tolist()], object).reshape(array.shape)
         else:
             found[name] = array.astype("float32" if array.dtype.kind == "f" else integers)
     return found

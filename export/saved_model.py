@@ -8,36 +8,54 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from keras_bert.export import comparison, signatures
-from keras_bert.prediction import checked_length
+from keras_bert.export import comparison, signatures, strings, warmup
+from keras_bert.export.questions import questions
 
 FILE = "saved_model.pb"
 ALLOWED = 1e-6
 INTEGERS = "int32"
 
 
-def write(bundle, folder, max_length=None):
+def write(bundle, folder, max_length=None, **settings):
     """Writes a SavedModel that answers without this package.
 
     Signatures:
-        serving_default: `text` (B,) string -> the head's answers, labels as strings. Where the head takes a text.
-        serving_pair: `text` and `text_pair` -> the same. A signature by itself, because TensorFlow Serving knows no
-            optional inputs, and an empty second text is not the same as none.
+        serving_default: strings -> the head's answers, with labels and words as strings. B texts, any number:
+            `text` (B,): sequence_classifier -> `label` (B,), `probabilities` (B, C); sequence_regressor -> `score`
+            (B,); sentence_embedder -> `embedding` (B, D); replaced_token_detector -> `probabilities` (B, T), with [CLS]
+            and [SEP], 0 at padding; masked_language_model, where [MASK] in a text is one -> `words`, `probabilities`
+            (B, M, K), the likeliest first, "" and 0 where a text has fewer masks; token_classifier, for texts of any
+            length -> `entity_start`, `entity_end`, `entity_label`, `entity_score` (B, E), -1, -1, "" and 0 behind a
+            text's last entity.
+            `text`, `text_pair` (B,): next_sentence -> `probabilities` (B, 2), that the second text follows and that it
+            does not; reranker -> `score` (B,).
+            `text` (B,), `choices` (B, N): multiple_choice -> `choice` (B,) int32, `probabilities` (B, N).
+            `question`, `context` (B,), contexts of any length: span_extractor -> `answer`, `start`, `end`, `score`,
+            `null_score` (B,), "", -1, -1 for no answer.
+            Places are half-open and count Unicode code points.
+        serving_pair: `text` and `text_pair` (B,) -> the same, where a head takes one text or two. A signature by
+            itself, because TensorFlow Serving knows no optional inputs, and an empty second text is not the same as
+            none.
         serving_ids, serving_ids_int64: the model's inputs (B, T) -> the model's output. Ids that are out of range and
             texts that are too long are refused.
 
+    `assets` has the vocabulary and the labels, `assets.extra` the requests by which TensorFlow Serving warms up.
+
     Args:
-        max_length: tokens; longer texts are truncated. By default the bundle's own, or all that the model has positions
-            for.
+        max_length: tokens; longer texts are truncated, or cut into windows of that length. By default the bundle's own,
+            or all that the model has positions for.
+        settings: those of `keras_bert.predict` for this head, but for `stride` of a classifier and `top` of spans.
     """
+    settings = signatures.text_settings(bundle, max_length, settings)
     # The weights as plain variables: a module that holds only the model loses them, and ExportArchive with `track`
     # writes them twice.
     module = tf.Module()
     module.weights = [weight.value for weight in bundle.model.weights]
     with tempfile.TemporaryDirectory() as made:
         module.files = [tf.saved_model.Asset(str(path)) for path in signatures.write_names(bundle, Path(made))]
-        functions = {name: function(*specs) for name, function, specs in _functions(bundle, max_length)}
+        functions = {name: function(*specs) for name, function, specs in _functions(bundle, settings)}
         tf.saved_model.save(module, str(folder), signatures=functions)
+    warmup.write(folder, _requests(bundle))
 
 
 def load(folder):
@@ -51,14 +69,15 @@ def load(folder):
     return run
 
 
-def probes(keras, max_length=None):
+def probes(keras, max_length=None, **settings):
     """What the artifact is asked after it was written; the first probe is timed."""
     found, bundle = [], keras.bundle
-    if signatures.takes_text(bundle):
+    settings = signatures.text_settings(bundle, max_length, settings)
+    if signatures.takes(bundle):
         batches = [[comparison.SHORT], list(comparison.TEXTS), [comparison.LONG]]
-        found += [_text_probe(keras, texts, None, max_length) for texts in batches]
-    if signatures.takes_pairs(bundle):
-        found.append(_text_probe(keras, comparison.TEXTS, comparison.TEXTS[::-1], max_length))
+        found += [_text_probe(keras, *questions(bundle, texts), settings) for texts in batches]
+    if signatures.may_take_pairs(bundle):
+        found.append(_text_probe(keras, *questions(bundle, comparison.TEXTS, paired=True), settings))
     longest = bundle.config.max_length
     for signature, dtype in (("serving_ids", "int32"), ("serving_ids_int64", "int64")):
         for batch, length in ((1, 3), (4, 17)):
@@ -67,15 +86,17 @@ def probes(keras, max_length=None):
     return found
 
 
-def text_probes(keras, texts, pairs=None, max_length=None):
+def text_probes(keras, texts, pairs=None, max_length=None, **settings):
     """Gives a probe for each text, or text and pair."""
-    bundle, length = keras.bundle, checked_length(max_length, keras.bundle)
+    bundle = keras.bundle
+    settings = signatures.text_settings(bundle, max_length, settings)
     for text, pair in zip(texts, pairs or [None] * len(texts), strict=True):
         pair = pair if pair is None else [pair]
-        if signatures.takes_text(bundle):
-            yield _text_probe(keras, [text], pair, max_length)
+        if signatures.takes(bundle):
+            yield _text_probe(keras, [text], pair, settings)
         else:
-            yield comparison.id_probe(keras, "serving_ids", bundle.tokenizer([text], pair, max_length=length))
+            features = bundle.tokenizer([text], pair, max_length=settings["max_length"])
+            yield comparison.id_probe(keras, "serving_ids", features)
 
 
 def describe(folder):
@@ -87,29 +108,29 @@ def describe(folder):
     return {"operations": dict(collections.Counter(node.op for node in [*graph.node, *nodes]).most_common())}
 
 
-def _functions(bundle, max_length):
+def _functions(bundle, settings):
     """Gives (signature, function of tensor specs -> concrete function, specs)."""
-    max_length = checked_length(max_length, bundle)
 
-    def answer(text, text_pair=None):
-        features = bundle.tokenizer.strings_to_features(text, text_pair, max_length=max_length)
-        found = signatures.answers(bundle, features)
-        if "label" in found and bundle.labels is not None:
-            found["label"] = tf.gather(tf.constant(bundle.labels), found["label"])
-        return found
+    def answer(*texts):
+        return strings.answer(bundle, settings, *texts)
 
     def output(**features):
         return signatures.model_outputs(bundle, _checked(bundle, features))
 
-    text, text_pair = (tf.TensorSpec([None], tf.string, name=name) for name in ("text", "text_pair"))
     found = []
-    if signatures.takes_text(bundle):
-        found.append(("serving_default", _traced(answer), [text]))
-    if signatures.takes_pairs(bundle):
-        found.append(("serving_pair", _traced(answer), [text, text_pair]))
+    for signature, names in _text_signatures(bundle).items():
+        specs = [tf.TensorSpec([None, None] if name == "choices" else [None], tf.string, name=name) for name in names]
+        found.append((signature, _traced(answer), specs))
     for name, dtype in (("serving_ids", tf.int32), ("serving_ids_int64", tf.int64)):
         found.append((name, lambda specs: _traced(output)(**specs), [signatures.id_specs(bundle, dtype)]))
     return found
+
+
+def _text_signatures(bundle):
+    """Gives the names of the strings that each signature takes."""
+    takes = signatures.takes(bundle)
+    found = {} if takes is None else {"serving_default": signatures.TEXT_INPUTS[takes]}
+    return found | ({"serving_pair": ("text", "text_pair")} if signatures.may_take_pairs(bundle) else {})
 
 
 def _traced(function):
@@ -135,18 +156,38 @@ def _checked(bundle, features):
         return {name: tf.cast(tf.identity(values), tf.int32) for name, values in features.items()}
 
 
-def _text_probe(keras, texts, pairs, max_length):
-    labels, max_length = keras.bundle.labels, checked_length(max_length, keras.bundle)
+def _text_probe(keras, texts, pairs, settings):
+    bundle = keras.bundle
+    signature = "serving_default"
+    if pairs is not None and signatures.may_take_pairs(bundle):
+        signature = "serving_pair"
 
     def expected():
-        found = keras.answers(texts, pairs, max_length)
-        if "label" in found and labels is not None:
-            found["label"] = np.array([labels[i].encode() for i in found["label"]], object)
-        return found
+        return strings.expected(bundle, keras.asked(texts, pairs, settings), settings)
 
-    inputs = {"text": _strings(texts)} | ({} if pairs is None else {"text_pair": _strings(pairs)})
-    return comparison.Probe("serving_default" if pairs is None else "serving_pair", inputs, expected)
+    return comparison.Probe(signature, _string_inputs(bundle, signature, texts, pairs), expected)
+
+
+def _string_inputs(bundle, signature, texts, pairs):
+    values = (texts,) if pairs is None else (texts, pairs)
+    return dict(zip(_text_signatures(bundle)[signature], map(_strings, values), strict=True))
 
 
 def _strings(texts):
+    """Gives an object array of bytes (B,), or (B, N) for lists of choices."""
+    if texts and isinstance(texts[0], list | tuple):
+        return np.stack([_strings(row) for row in texts])
     return np.array([text.encode() if isinstance(text, str) else text for text in texts], object)
+
+
+def _requests(bundle):
+    """What warms the model up: each signature for one short text, and for a batch of others."""
+    found = []
+    for signature in _text_signatures(bundle):
+        for texts in ([comparison.SHORT], list(comparison.TEXTS[:4])):
+            asked = questions(bundle, texts, paired=signature == "serving_pair")
+            found.append((signature, _string_inputs(bundle, signature, *asked)))
+    for signature, dtype in (("serving_ids", "int32"), ("serving_ids_int64", "int64")):
+        features = comparison.random_features(bundle, 1, min(12, bundle.config.max_length))
+        found.append((signature, {name: values.astype(dtype) for name, values in features.items()}))
+    return found

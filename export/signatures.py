@@ -4,9 +4,10 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_bert.answers import CLASSES, PAIR_SCORES, SCORES, VECTORS
+from keras_bert.answers import checked_settings
+from keras_bert.asking import ask, window_stride
 from keras_bert.heads import HEADS
-from keras_bert.prediction import id_limits
+from keras_bert.prediction import checked_length, id_limits
 from keras_bert.tokenization.tokenizer import Tokenizer
 from keras_bert.tokenization.vocabulary import write_vocab
 
@@ -14,19 +15,48 @@ from keras_bert.tokenization.vocabulary import write_vocab
 OUTPUT_NAMES = {"sentence_embedder": "embedding", "sequence_regressor": "score", "reranker": "score"}
 
 MASKED = "masked_positions"
+# strings that a head is asked, by what it takes
+TEXT_INPUTS = {
+    "texts": ("text",),
+    "masks": ("text",),
+    "documents": ("text",),
+    "pairs": ("text", "text_pair"),
+    "choices": ("text", "choices"),
+    "contexts": ("question", "context"),
+}
 
 
-def takes_text(bundle):
-    """Whether a text alone is enough for an answer: there is a tokenizer, and the model needs only what it gives."""
+def takes(bundle):
+    """What the head is asked, as `answers.Answer` has it; None where there is no answer to a text."""
     head = HEADS.get(bundle.head)
-    # those with other answers take ids, for now
-    answers_texts = head is not None and head.answer in (CLASSES, SCORES, PAIR_SCORES, VECTORS)
-    return answers_texts and isinstance(bundle.tokenizer, Tokenizer)  # those of the host are no graphs
+    if head is None or head.answer is None or not isinstance(bundle.tokenizer, Tokenizer):
+        return None  # tokenizers of the host are no graphs
+    if head.answer.takes == "masks" and "[MASK]" not in bundle.tokenizer.special_tokens:
+        return None
+    two = len(TEXT_INPUTS[head.answer.takes]) == 2
+    return None if two and bundle.config.type_vocab_size == 1 else head.answer.takes
 
 
-def takes_pairs(bundle):
-    """Whether two texts are: with one segment alone, the second text would have none."""
-    return takes_text(bundle) and bundle.config.type_vocab_size != 1
+def may_take_pairs(bundle):
+    """Whether a second text may be given or not: with one segment alone, it would have none."""
+    return takes(bundle) in ("texts", "masks") and bundle.config.type_vocab_size != 1
+
+
+def text_settings(bundle, max_length, given):
+    """Gives the head's settings for texts, complete and checked; refuses any where texts are not taken."""
+    length = checked_length(max_length, bundle)
+    if takes(bundle) is None:
+        if given:
+            raise ValueError(f"`{next(iter(given))}` is for answers to texts, and this export takes ids.")
+        return {"max_length": length}
+    settings = checked_settings(bundle, HEADS[bundle.head], given) | {"max_length": length, "batch_size": 32}
+    if settings.get("stride") is not None and takes(bundle) == "texts":
+        raise ValueError(f"`stride` is for `predict`: exports of a {bundle.head} truncate long texts.")
+    if takes(bundle) == "contexts" and settings["top"] != 1:
+        raise ValueError(f"`top` must be 1 in exports of a {bundle.head}, got {settings['top']}.")
+    if takes(bundle) in ("documents", "contexts"):
+        window_stride(settings["stride"], length, takes(bundle) == "contexts")
+    return settings
 
 
 def inputs(bundle):
@@ -50,20 +80,24 @@ def named(bundle, outputs):
     return outputs if isinstance(outputs, dict) else {OUTPUT_NAMES.get(bundle.head, "logits"): outputs}
 
 
+def run_model(bundle, features):
+    """Runs the model on tensors, of which there may be more than its inputs."""
+    return bundle.model({name: features[name] for name in inputs(bundle)}, training=False)
+
+
 def model_outputs(bundle, features):
     """Runs the model on tensors, to named outputs."""
-    return named(bundle, bundle.model(features, training=False))
+    return named(bundle, run_model(bundle, features))
 
 
-def answers(bundle, features):
+def answers(bundle, features, settings):
     """Runs the model on tensors, to the head's named answers."""
-    return answered(bundle, features, bundle.model(features, training=False))
+    return answered(bundle, run_model(bundle, features), features, settings)
 
 
-def answered(bundle, features, outputs):
-    """Gives the head's named answers of the model's outputs."""
-    head = HEADS[bundle.head]
-    return head.answer.arrays(outputs, features, bundle, head.answer.settings)
+def answered(bundle, outputs, features, settings):
+    """Gives the head's named answers of the model's output."""
+    return HEADS[bundle.head].answer.arrays(outputs, features, bundle, settings)
 
 
 def clamped(bundle, features):
@@ -92,18 +126,28 @@ class Keras:
 
     def outputs(self, features):
         """Named outputs for arrays of ids."""
-        return arrays(named(self.bundle, self._run(features)))
+        return named(self.bundle, self._run(features))
 
-    def answers(self, texts, pairs, max_length):
-        """Named answers for lists of texts, in one batch."""
-        return self.answers_to(self.bundle.tokenizer(texts, pairs, max_length=max_length))
+    def asked(self, texts, pairs, settings):
+        """Answers lists of texts (str or bytes) in one batch, as `predict` does: `asking.Asked`."""
+        texts, pairs = _as_text(texts), None if pairs is None else _as_text(pairs)
+        return ask(self.bundle, texts, pairs, settings, self._run)
 
     def answers_to(self, features):
-        """Named answers for arrays of ids."""
-        return arrays(answered(self.bundle, features, self._run(features)))
+        """Named answers for arrays of ids, to the head's default settings."""
+        settings = HEADS[self.bundle.head].answer.settings
+        return arrays(answered(self.bundle, self._run(features), features, settings))
 
     def _run(self, features):
-        return self.model({name: tf.constant(features[name], tf.int32) for name in inputs(self.bundle)})
+        outputs = self.model({name: tf.constant(features[name], tf.int32) for name in inputs(self.bundle)})
+        return arrays(outputs) if isinstance(outputs, dict) else np.asarray(outputs)
+
+
+def _as_text(texts):
+    """Decodes bytes, also in lists of choices."""
+    if isinstance(texts, list | tuple):
+        return [_as_text(text) for text in texts]
+    return texts if isinstance(texts, str) else texts.decode("utf-8", "replace")
 
 
 def arrays(outputs):

@@ -1,64 +1,81 @@
 """TFLite, made by TensorFlow and run by LiteRT: code points or ids in, with builtin operations only."""
 
-import collections
 import dataclasses
 import re
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
-from keras_bert.export import comparison, metadata, signatures
+from keras_bert.export import code_points, comparison, metadata, signatures, tflite_int8, tflite_operations
+from keras_bert.export.questions import CHOICES, questions
+from keras_bert.heads import HEADS
 from keras_bert.prediction import checked_length
 
 FILE = "model.tflite"
 ALLOWED = 1e-4
 INTEGERS = "int32"
-INPUTS = ("text", "pair", "ids", "free_ids", "mediapipe")
+TEXT = ("text", "pair")
+INPUTS = (*TEXT, "ids", "free_ids", "mediapipe")
 MAX_LENGTH = 128
-AGREEMENT = {"float16": 0.995, "dynamic": 0.985}
+AGREEMENT = {"float16": {"agreement": 0.995}, "dynamic": {"agreement": 0.985}, "int8": {"agreement": 0.98}}
 
 
-def write(bundle, folder, inputs=None, max_length=None, max_code_points=None, quantize=None):
+def write(
+    bundle,
+    folder,
+    inputs=None,
+    max_length=None,
+    max_code_points=None,
+    quantize=None,
+    choices=None,
+    samples=None,
+    **settings,
+):
     """Writes model.tflite; beside it the vocabulary and labels and, with ids in, the tokenizer's files.
 
     Its one signature, `serving_default`, is bound by name: TFLite sorts inputs by the alphabet. Ids that the model does
     not have are moved to the nearest one that it has.
 
     Args:
-        inputs: "text": `code_points` (1, C) int32, padded with 0, to the head's answers, labels as ids; "pair": with
-            `code_points_pair` (1, C); "ids": the model's inputs (1, T) int32 to the model's output, T fixed;
+        inputs: "text": `code_points` (1, C) int32, padded with 0, and where the head takes two texts `code_points_pair`
+            (1, C), for choices (1, N, C), to the head's answers as `code_points.answer` has them; for a question they
+            are its code points, and the context's, of which the first window is read; "pair": with `code_points_pair`
+            where the head takes one text or two; "ids": the model's inputs (1, T) int32 to the model's output, T fixed;
             "free_ids": (B, T) of any size; "mediapipe": ids (1, T) with the metadata, vocabulary and labels by which
             MediaPipe's TextClassifier and TextEmbedder take texts, to probabilities or an embedding. By default "text",
             or "ids" where a text is not enough.
         max_length: T, tokens of every text, whatever its length; by default 128. For "free_ids" not used.
         max_code_points: C; longer texts must be cut. By default 4 T.
         quantize: "float16": weights of half the size, made float32 when the file is loaded; "dynamic": int8 weights, a
-            quarter, multiplied with activations that are made int8 text by text.
+            quarter, multiplied with activations that are made int8 text by text; "int8": scales of the activations too
+            are fixed, by `samples`, and most of the arithmetic is int8 (`tflite_int8` has what is not).
+        choices: N, of a multiple_choice with text in; by default 3.
+        samples: for "int8", dicts of the file's inputs by name, whose ranges are measured.
+        settings: as in `saved_model.write`.
     """
-    sizes = _sizes(bundle, inputs, max_length, max_code_points)
+    sizes = _sizes(bundle, inputs, max_length, max_code_points, choices, settings)
     comparison.check_quantize(quantize, AGREEMENT)
-    function, specs = _function(bundle, **sizes)
-    content = convert(function, specs, bundle.model.weights, quantize)
+    function, specs = _function(bundle, sizes)
+    content = convert(function, specs, bundle.model.weights, quantize, samples)
     if sizes["inputs"] == "mediapipe":
         content = metadata.attach(content, bundle)
         metadata.check(content)
     (Path(folder) / FILE).write_bytes(content)
     signatures.write_names(bundle, Path(folder))
-    if bundle.tokenizer is not None and sizes["inputs"] not in ("text", "pair"):
+    if bundle.tokenizer is not None and sizes["inputs"] not in TEXT:
         bundle.tokenizer.save(folder)
 
 
-def convert(function, specs, weights, quantize=None):
+def convert(function, specs, weights, quantize=None, samples=None):
     """Converts a function of tensors to a TFLite file.
 
     Args:
         function: keyword arguments -> dict of tensors.
         specs: dict of `tf.TensorSpec`.
         weights: Keras variables that `function` reads.
-        quantize: as for `write`.
+        quantize, samples: as for `write`.
 
     Returns:
         bytes.
@@ -76,6 +93,8 @@ def convert(function, specs, weights, quantize=None):
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if quantize == "float16":
         converter.target_spec.supported_types = [tf.float16]
+    if quantize == "int8":
+        tflite_int8.calibrate(converter, samples)
     try:
         content = converter.convert()
     except Exception as error:
@@ -84,10 +103,10 @@ def convert(function, specs, weights, quantize=None):
             raise
         foreign = sorted({name for found in names for name in found.split(", ")})
     else:
-        foreign = [name for name in operations(content) if name.startswith(("CUSTOM", "VAR_HANDLE"))]
+        foreign = [name for name in tflite_operations.counts(content) if name.startswith(("CUSTOM", "VAR_HANDLE"))]
     if foreign:
         raise ValueError(f"TFLite must have only builtin operations, got {', '.join(foreign)}.") from None
-    return content
+    return tflite_int8.quantize(content) if quantize == "int8" else content
 
 
 def load(folder):
@@ -96,74 +115,58 @@ def load(folder):
     return lambda signature, inputs: interpreter.get_signature_runner(signature)(**inputs)
 
 
-def probes(keras, inputs=None, max_length=None, max_code_points=None, quantize=None):
+def probes(keras, quantize=None, **options):
     """What the artifact is asked after it was written; the first probe is timed."""
-    bundle = keras.bundle
-    sizes = _sizes(bundle, inputs, max_length, max_code_points)
+    bundle, sizes = keras.bundle, _sizes_of(keras.bundle, options)
     inputs, length = sizes["inputs"], sizes["length"]
-    if inputs in ("text", "pair"):
-        texts = [_as_text(text)[: sizes["chars"]] for text in (*comparison.TEXTS, comparison.LONG)]
-        pairs = texts[::-1] if inputs == "pair" else [None] * len(texts)
-        return [_text_probe(keras, text, pair, sizes) for text, pair in zip(texts, pairs, strict=True)]
+    if inputs in TEXT:
+        texts = [_as_text(text) for text in (*comparison.TEXTS, comparison.LONG)]
+        return list(text_probes(keras, *questions(bundle, texts, inputs == "pair"), **options))
+    masked = code_points.mask_room(length)
     if inputs in ("ids", "mediapipe"):
-        batches = [comparison.random_features(bundle, 1, length, _masked(length))]
-        batches += [_padded(comparison.random_features(bundle, 1, size, _masked(length)), length) for size in (3, 9)]
+        batches = [comparison.random_features(bundle, 1, length, masked)]
+        batches += [_padded(comparison.random_features(bundle, 1, size, masked), length) for size in (3, 9)]
     else:
         longest = min(17, bundle.config.max_length)
         batches = [comparison.random_features(bundle, *size) for size in ((1, 4), (3, 7), (2, 2), (1, longest))]
     return [_probe_of(keras, features, inputs) for features in batches]
 
 
-def text_probes(keras, texts, pairs=None, inputs=None, max_length=None, max_code_points=None, quantize=None):
+def text_probes(keras, texts, pairs=None, quantize=None, **options):
     """Gives a probe for each text, or text and pair."""
-    sizes = _sizes(keras.bundle, inputs, max_length, max_code_points)
-    text_in = sizes["inputs"] in ("text", "pair")
-    if text_in and (sizes["inputs"] == "pair") != (pairs is not None):
+    sizes = _sizes_of(keras.bundle, options)
+    text_in = sizes["inputs"] in TEXT
+    if text_in and (len(_names(keras.bundle, sizes)) == 2) != (pairs is not None):
         given = "texts" if pairs is None else "pairs of texts"
         raise ValueError(f"The file takes `inputs` {sizes['inputs']!r}, but what it is to be asked are {given}.")
     couples = zip(texts, pairs or [None] * len(texts), strict=True)
-    if text_in:
-        return (_text_probe(keras, *(_cut(value, sizes["chars"]) for value in couple), sizes) for couple in couples)
-    return (_id_probe(keras, *couple, sizes) for couple in couples)
+    made = _text_probe if text_in else _id_probe
+    return (made(keras, *couple, sizes) for couple in couples)
 
 
 def describe(folder):
-    """Counts the operations of all subgraphs."""
-    return {"operations": operations((Path(folder) / FILE).read_bytes())}
+    """Counts the operations of all subgraphs; of an int8 file also those that are left in float32."""
+    content = (Path(folder) / FILE).read_bytes()
+    found = {"operations": tflite_operations.counts(content)}
+    if "QUANTIZE" in found["operations"]:
+        found["left_out"] = tflite_operations.left_out(content)
+    return found
 
 
-def operations(content):
-    """Gives how often each operation stands in a TFLite file; a custom one as "CUSTOM name"."""
-    names = {code: name for name, code in vars(schema.BuiltinOperator).items() if isinstance(code, int)}
-    model = schema.Model.GetRootAs(content, 0)
-    known = []
-    for i in range(model.OperatorCodesLength()):
-        code = model.OperatorCodes(i)
-        custom = code.CustomCode()
-        name = names[max(code.BuiltinCode(), code.DeprecatedBuiltinCode())]
-        known.append(name if custom is None else f"CUSTOM {custom.decode()}")
-    graphs = [model.Subgraphs(i) for i in range(model.SubgraphsLength())]
-    counts = collections.Counter(
-        known[graph.Operators(i).OpcodeIndex()] for graph in graphs for i in range(graph.OperatorsLength())
-    )
-    return dict(counts.most_common())
+def _sizes_of(bundle, options):
+    known = ("inputs", "max_length", "max_code_points", "choices")
+    settings = {name: value for name, value in options.items() if name not in known}
+    return _sizes(bundle, *(options.get(name) for name in known), settings)
 
 
-def code_points(text, chars):
-    """Gives int32 (1, C): the text's code points, cut at C and padded with 0."""
-    points = np.zeros((1, chars), "int32")
-    found = np.frombuffer(text[:chars].encode("utf-32-le", "surrogatepass"), "int32")
-    points[0, : len(found)] = found
-    return points
-
-
-def _sizes(bundle, inputs, max_length, max_code_points):
+def _sizes(bundle, inputs, max_length, max_code_points, choices, settings):
     """Checks the options and fills them in."""
+    takes = signatures.takes(bundle)
     if inputs is None:
-        inputs = "text" if signatures.takes_text(bundle) else "ids"
+        inputs = "text" if takes else "ids"
     if inputs not in INPUTS:
         raise ValueError(f"`inputs` must be one of {', '.join(INPUTS)}, got {inputs!r}.")
-    possible = {"text": signatures.takes_text(bundle), "pair": signatures.takes_pairs(bundle)}
+    possible = {"text": takes is not None, "pair": signatures.may_take_pairs(bundle)}
     if not possible.get(inputs, True):
         raise ValueError(f"`inputs` of {inputs!r} needs a tokenizer and a head that answers it, got {bundle.head}.")
     if inputs == "mediapipe":
@@ -171,40 +174,50 @@ def _sizes(bundle, inputs, max_length, max_code_points):
     if max_length is None:
         max_length = min(MAX_LENGTH, bundle.config.max_length)
     length = checked_length(max_length, bundle)
-    if max_code_points is None:
-        max_code_points = 4 * length
-    if type(max_code_points) is not int or max_code_points < 1:
-        raise ValueError(f"`max_code_points` must be a positive integer, got {max_code_points!r}.")
-    return {"inputs": inputs, "length": length, "chars": max_code_points}
+    for name, value in (("max_code_points", max_code_points), ("choices", choices)):
+        if value is not None and (type(value) is not int or value < 1):
+            raise ValueError(f"`{name}` must be a positive integer, got {value!r}.")
+    if choices is not None and (inputs not in TEXT or takes != "choices"):
+        raise ValueError(f"`choices` is for text in of a multiple_choice, got {bundle.head} with `inputs` {inputs!r}.")
+    sizes = {"inputs": inputs, "length": length, "chars": max_code_points or 4 * length, "choices": choices or CHOICES}
+    if inputs in TEXT:
+        return sizes | {"settings": signatures.text_settings(bundle, length, settings)}
+    if settings:
+        raise ValueError(f"`{next(iter(settings))}` is for answers to texts, got `inputs` {inputs!r}.")
+    return sizes
 
 
-def _function(bundle, inputs, length, chars):
+def _names(bundle, sizes):
+    return code_points.input_names(bundle, sizes["inputs"] == "pair")
+
+
+def _function(bundle, sizes):
     """Gives the function to convert and its specs."""
+    inputs, length, chars = sizes["inputs"], sizes["length"], sizes["chars"]
 
-    def text(code_points, code_points_pair=None):
-        features = bundle.tokenizer.code_points_to_features(code_points, code_points_pair, length)
-        return signatures.answers(bundle, features)
+    def text(**given):
+        return code_points.answer(bundle, sizes["settings"], **given)
 
     def ids(**features):
         return signatures.model_outputs(bundle, signatures.clamped(bundle, features))
 
     def one_answer(**features):
         name = metadata.OUTPUTS[bundle.head]  # MediaPipe wants one output
-        return {name: signatures.answers(bundle, signatures.clamped(bundle, features))[name]}
+        settings = HEADS[bundle.head].answer.settings
+        return {name: signatures.answers(bundle, signatures.clamped(bundle, features), settings)[name]}
 
-    if inputs in ("text", "pair"):
-        names = ("code_points", "code_points_pair")[: 1 + (inputs == "pair")]
-        return text, {name: tf.TensorSpec([1, chars], tf.int32, name=name) for name in names}
     specs = {}
+    if inputs in TEXT:
+        for name in _names(bundle, sizes):
+            choices = name == "code_points_pair" and signatures.takes(bundle) == "choices"
+            shape = [1, sizes["choices"], chars] if choices else [1, chars]
+            specs[name] = tf.TensorSpec(shape, tf.int32, name=name)
+        return text, specs
     for name, free in signatures.id_specs(bundle, tf.int32).items():
-        static = [1, *free.shape[1:-1], _masked(length) if name == signatures.MASKED else length]
+        last = code_points.mask_room(length) if name == signatures.MASKED else length
+        static = [1, *free.shape[1:-1], last]
         specs[name] = free if inputs == "free_ids" else tf.TensorSpec(static, tf.int32, name=name)
     return one_answer if inputs == "mediapipe" else ids, specs
-
-
-def _masked(length):
-    """Room for masked positions in T tokens: BERT's 15%."""
-    return max(1, round(0.15 * length))
 
 
 def _padded(features, length):
@@ -222,11 +235,19 @@ def _as_text(text):
 
 
 def _text_probe(keras, text, pair, sizes):
-    given = {"code_points": code_points(text, sizes["chars"])}
-    if pair is not None:
-        given["code_points_pair"] = code_points(pair, sizes["chars"])
-    pairs = None if pair is None else [pair]
-    return comparison.Probe("serving_default", given, lambda: keras.answers([text], pairs, sizes["length"]))
+    chars, settings = sizes["chars"], sizes["settings"]
+    if signatures.takes(keras.bundle) == "choices":
+        pair = [pair[i % len(pair)] for i in range(sizes["choices"])]
+    couple = [code_points.cut(one, chars) for one in (text, pair) if one is not None]
+    given = {
+        name: code_points.encoded(one, chars) for name, one in zip(_names(keras.bundle, sizes), couple, strict=True)
+    }
+
+    def expected():
+        texts, pairs = [couple[0]], [couple[1]] if len(couple) == 2 else None
+        return code_points.expected(keras.bundle, keras, texts, pairs, settings)
+
+    return comparison.Probe("serving_default", given, expected)
 
 
 def _id_probe(keras, text, pair, sizes):
@@ -242,7 +263,3 @@ def _probe_of(keras, features, inputs):
         return probe
     name = metadata.OUTPUTS[keras.bundle.head]
     return dataclasses.replace(probe, keras=lambda: {name: keras.answers_to(features)[name]})
-
-
-def _cut(text, chars):
-    return None if text is None else text[:chars]

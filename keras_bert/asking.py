@@ -38,7 +38,8 @@ def ask(bundle, texts, pairs, settings, run):
 
     Args:
         texts, pairs: lists; words or texts for documents, lists of second texts for choices.
-        settings: of the head, complete, with "max_length", tokens of an input, and "batch_size", most inputs at a time.
+        settings: of the head, complete, with "max_length", tokens of an input, and "batch_size", most inputs at a time;
+            with "first_window" nothing but the first window of a text is read.
         run: (features) -> the model's output as arrays; `features` may hold more than the model's inputs.
     """
     takes = HEADS[bundle.head].answer.takes
@@ -97,7 +98,7 @@ def _whole_texts(bundle, texts, pairs, settings, run):
 
 def _documents(bundle, texts, _, settings, run):
     written = [text if isinstance(text, str) else " ".join(text) for text in texts]
-    encodings = bundle.tokenizer.encode_batch(written)
+    encodings = _encoded(bundle.tokenizer, written, None, settings)
     windowed = windows(bundle.tokenizer, encodings, None, settings["max_length"], settings["stride"])
     logits = _in_parts(windowed, run, settings["batch_size"])
     own, rows = windowed["own"] > 0, windowed["text_index"]
@@ -133,7 +134,7 @@ def words_of(encoding, given):
 
 
 def _contexts(bundle, texts, pairs, settings, run):
-    encodings = bundle.tokenizer.encode_batch(texts, pairs)
+    encodings = _encoded(bundle.tokenizer, texts, pairs, settings)
     features = windows(bundle.tokenizer, encodings, pairs, settings["max_length"], settings["stride"])
     top = min(settings["top"], features["inside"].shape[1] * settings["max_answer_tokens"])
 
@@ -143,6 +144,14 @@ def _contexts(bundle, texts, pairs, settings, run):
     spans = _in_parts(features, best, settings["batch_size"])
     found = best_of_texts(spans, features["text_index"], len(texts), settings["top"])
     return Asked(found, features, pairs=pairs)
+
+
+def _encoded(tokenizer, texts, pairs, settings):
+    encodings, length = tokenizer.encode_batch(texts, pairs), settings["max_length"]
+    if not settings.get("first_window"):
+        return encodings
+    first = first_text_room(length) if pairs is not None else None
+    return [text_windows(encoding, length, 0, first)[0] for encoding in encodings]
 
 
 def windows(tokenizer, encodings, pairs, max_length, stride):

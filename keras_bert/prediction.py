@@ -107,7 +107,8 @@ def _size(text):
 
 def check_asked(bundle, texts, pairs=None):
     """Refuses what the head does not take: anything but lists of str, pairs of another number, or none at all."""
-    takes = HEADS[bundle.head].answer.takes
+    head = HEADS.get(bundle.head)
+    takes = "texts" if head is None or head.answer is None else head.answer.takes
     if takes == "documents" and pairs is not None:
         raise ValueError(f"`{bundle.head}` takes texts without `pairs`.")
     if pairs is None and takes in _SECOND:

@@ -75,6 +75,12 @@ def answered(found, null_threshold):
     return (found["start"] >= 0) & (found["null_score"] - found["score"] <= null_threshold)
 
 
+def settled(found, null_threshold):
+    """Gives "start", "end", "score", "null_score" (B,), places of -1 where the best span does not count."""
+    counts = answered(found, null_threshold)
+    return found | {name: ops.where(counts, found[name], -1) for name in ("start", "end")}
+
+
 def span_rows(found, contexts, null_threshold):
     """Per text {"answer", "start", "end", "score", "null_score"}; answer and places are None where none counts.
 

@@ -81,7 +81,8 @@ def graph_windows(pieces, text_splits, pairs, max_length, stride, max_first, fra
     if pairs is not None:
         chosen.insert(0, (places, tf.gather(parts[0][1], row), tf.gather(before, row)))
     first, second = (*chosen, None)[:2]
-    width = tf.reduce_max(tf.pad(packed_width(first[2], second and second[2]), [[0, 1]]))
+    widths = packed_width(first[2], second and second[2])
+    width = tf.maximum(tf.reduce_max(tf.pad(widths, [[0, 1]])), 2)  # also in a batch without texts
     packed = pack(ARRAY_OPS, first, second, width, -1, -2, -3)  # places of pieces, and what is none
     place, outside = tf.maximum(packed["token_ids"], 0), packed["token_ids"] < 0
     special = tf.gather([0, *frame], tf.maximum(-packed["token_ids"], 0))

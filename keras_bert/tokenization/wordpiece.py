@@ -25,6 +25,7 @@ from keras_bert.tokenization.gathering import scattered, take, targets
 from keras_bert.tokenization.trie import BOUNDARY, KIND_BITS, UNKNOWN
 
 ID_BITS = 21  # a match is length << ID_BITS | token id
+MOST_CHARS = 1 << 16  # among which special tokens are found where a graph does not know C
 
 
 def parts_of(texts, tables, unk_id, length, allowed=None):
@@ -46,45 +47,66 @@ def word_pieces(code_points, tables, unk_id, length, allowed=None):
     Returns:
         ids (B * length,) int32, row by row; counts (B,) int32, which may be more than `length`.
     """
-    rows = ops.shape(code_points)[0]
+    ids, counts, _ = located_pieces(code_points, tables, unk_id, length, allowed)
+    return ids, counts
+
+
+def located_pieces(code_points, tables, unk_id, length, allowed=None):
+    """The same, and where the pieces stand: a function without arguments, because few need it.
+
+    It gives three (B * length,) int32: starts and ends, half-open places in the row, and the numbers of the words.
+    """
+    rows, chars = ops.shape(code_points)
     code_points = ops.clip(code_points, 0, NUM_CODE_POINTS - 1)
     entries = take(tables.entries, _row(code_points, tables.page))
     more = take(tables.more, _row(code_points, tables.more_page))  # (B, C, 2)
     given = None
     if allowed is not None:
-        entries, more, given = special_tokens(entries, more, code_points, allowed)
+        entries, more, given, reach = special_tokens(entries, more, code_points, allowed)
     if tables.case is not None:
         entries = final_sigmas(entries, code_points, tables, given)
-    entries, given = normalize(entries, more, given)  # (N,) with a blank after each row
+    entries, carried = normalize(entries, more)  # (N,) with a blank after each row
     starts, goes_on = split(entries)
     symbols, inside = entries // (1 << KIND_BITS), entries % 4 >= ISOLATED
     base = ops.where(starts, tables.word_base, tables.continuation_base)
     sizes, ids = walk(symbols, ops.where(goes_on, symbols, BOUNDARY), base, tables)
-    starts, ids = greedy_path(starts, goes_on, inside, sizes, ids, unk_id, tables.max_letters)
+    word = ops.cumsum(ops.cast(starts, "int32"))
+    starts, ids = greedy_path(starts, goes_on, inside, word, sizes, ids, unk_id, tables.max_letters)
     if given is not None:
-        ids = ops.where(given >= 0, given, ids)
-    return emit(ids, starts, rows, length)
+        special = carried(given + 1) - 1
+        ids = ops.where(special >= 0, special, ids)
+
+    def places():
+        here = ops.arange(chars) + ops.zeros_like(code_points)
+        behind = here + (1 if given is None else reach)
+        follows = goes_on & ops.logical_not(starts)
+        last = inside & ops.logical_not(ops.concatenate([follows[1:], ops.zeros((1,), "bool")]))
+        found = ((starts, carried(here)), (last, carried(behind)), (starts, word))
+        return [emit(values, kept, rows, length)[0] for kept, values in found]
+
+    return *emit(ids, starts, rows, length), places
 
 
-def normalize(entries, more, given):
+def normalize(entries, more):
     """Closes up what each row keeps.
 
     Args:
         entries: (B, C) int32; more: (B, C, 2) int32, what follows where one code point becomes several.
-        given: (B, C) int32 token ids of special tokens, else -1, or None.
 
     Returns:
-        entries (N,), and `given` likewise or None, N = B (3 C + 1).
+        entries (N,), N = B (3 C + 1), and a function that takes int32 (B, C) values of the code points there, 0 behind.
     """
     rows, chars = ops.shape(entries)
     width = 3 * chars + 1
-    slots = ops.reshape(ops.concatenate([ops.expand_dims(entries, 2), more], 2), (rows, 3 * chars))
-    target, total = targets(slots > 0, width), rows * width
-    closed = scattered(target, slots, total)
-    if given is not None:
-        given = ops.pad(ops.expand_dims(given + 1, 2), [[0, 0], [0, 0], [0, 2]])
-        given = scattered(target, ops.reshape(given, (rows, 3 * chars)), total) - 1
-    return closed, given
+    slots = ops.concatenate([ops.expand_dims(entries, 2), more], 2)  # (B, C, 3)
+    flat = (rows, 3 * chars)
+    target, total = targets(ops.reshape(slots, flat) > 0, width), rows * width
+
+    def carried(values):
+        values = ops.expand_dims(values, 2) + ops.zeros_like(slots)
+        return scattered(target, ops.reshape(values, flat), total)
+
+    return scattered(target, ops.reshape(slots, flat), total), carried
 
 
 def split(entries):
@@ -119,7 +141,7 @@ def walk(symbols, following, base, tables):
     return best // (1 << ID_BITS), best % (1 << ID_BITS)
 
 
-def greedy_path(starts, goes_on, inside, sizes, ids, unk_id, max_letters):
+def greedy_path(starts, goes_on, inside, word, sizes, ids, unk_id, max_letters):
     """Follows the longest matches from each word start; a word with a hole, or too long, is one unknown token.
 
     Returns:
@@ -129,7 +151,7 @@ def greedy_path(starts, goes_on, inside, sizes, ids, unk_id, max_letters):
     jump = ops.arange(total) + sizes
     jump = ops.where((sizes > 0) & take(ops.pad(goes_on, (0, 1)), ops.minimum(jump, total)), jump, total)
     piece = reached(jump, starts, max_letters) & inside
-    word = ops.where(inside, ops.cumsum(ops.cast(starts, "int32")), 0)
+    word = ops.where(inside, word, 0)
     begin = total - scattered(ops.where(starts, word, total + 2), total - ops.arange(total), total + 2)  # by word
     begin, end = take(begin, word), take(begin, word + 1)
     holes = ops.pad(ops.cumsum(ops.cast(piece & (sizes == 0), "int32")), (1, 0))  # before each position
@@ -164,7 +186,8 @@ def special_tokens(entries, more, code_points, allowed):
     """Finds allowed special tokens, leftmost and longest first, and makes each an isolated character.
 
     Returns:
-        entries (B, C), more (B, C, 2), and the token ids (B, C) at the first code point of special tokens, else -1.
+        entries (B, C), more (B, C, 2); at the first code point of special tokens the token ids (B, C), else -1, and
+        their lengths (B, C), else 1.
     """
     rows, chars = ops.shape(code_points)
     ended = ops.reshape(ops.pad(code_points, [[0, 0], [0, 1]]), (-1,))  # no token goes over a row's end
@@ -172,15 +195,16 @@ def special_tokens(entries, more, code_points, allowed):
     symbols = take(allowed.entries, _row(ended, allowed.page)) // (1 << KIND_BITS)
     size, token = walk(symbols, symbols, ops.full((total,), allowed.word_base, "int32"), allowed)
     place = ops.arange(total)
-    on_path = reached(place + ops.maximum(size, 1), place % (chars + 1) == 0, chars + 1)
+    steps = chars + 1 if isinstance(chars, int) else MOST_CHARS
+    on_path = reached(place + ops.maximum(size, 1), place % (chars + 1) == 0, steps)
     found = on_path & (size > 0)
     ends = ops.where(found, place + size, total)
     change = ops.cast(found, "int32") - scattered(ends, ops.cast(found, "int32"), total + 1)[:total]
     hidden = (ops.cumsum(change) > 0) & ops.logical_not(found)
-    found, hidden, token = (ops.reshape(x, (rows, chars + 1))[:, :chars] for x in (found, hidden, token))
+    found, hidden, token, size = (ops.reshape(x, (rows, chars + 1))[:, :chars] for x in (found, hidden, token, size))
     entries = ops.where(found, UNKNOWN << KIND_BITS | ISOLATED, ops.where(hidden, 0, entries))
     more = ops.where(ops.expand_dims(found | hidden, 2), 0, more)
-    return entries, more, ops.where(found, token, -1)
+    return entries, more, ops.where(found, token, -1), ops.where(found, size, 1)
 
 
 def final_sigmas(entries, code_points, tables, given):

@@ -12,13 +12,13 @@ import pytest
 
 import keras_bert
 from keras_bert import HEADS
-from keras_bert.export import FORMATS, comparison, export, saved_model
+from keras_bert.export import FORMATS, agreement, comparison, export, saved_model
 from keras_bert.files import MARK, replace_folder
-from tests.models import LABELS, randomize, tiny_bundle, tiny_config
+from tests.models import LABELS, VOCAB, randomize, tiny_bundle, tiny_config
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Every head and every format at least once in the default run; test_saved_model.py has the classifier.
+# Every head and every format at least once in the default run, with test_saved_model.py and test_heads.py.
 COVERED = {
     ("saved_model", "masked_language_model"),
     ("tflite", "sequence_classifier"),
@@ -29,7 +29,6 @@ COVERED = {
     ("tflite", "reranker"),
     ("onnx", "multiple_choice"),
     ("onnx", "token_classifier"),
-    ("saved_model", "span_extractor"),
     ("saved_model", "sequence_regressor"),
     ("onnx", "replaced_token_detector"),
 }
@@ -52,6 +51,12 @@ FAMILY_MATRIX = [
     for family, covered in zip(FAMILIES, ("tflite", "onnx", "tflite", "saved_model"), strict=True)
     for format in FORMATS
 ]
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Few golden texts."""
+    monkeypatch.setattr(agreement, "TEXTS", ("a good film", "", "你好，世界", "é 😀\t\n", "the bad film " * 30))
 
 
 @pytest.fixture
@@ -81,6 +86,22 @@ def test_every_head_in_every_format(format, head, old):
     assert report["latency_ms"] > 0
     assert report["keras_latency_ms"] > 0
     assert report["versions"].keys() >= {"keras3-bert", "tensorflow", "keras", *FORMATS[format].packages}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head", [name for name, head in HEADS.items() if head.answer])
+@pytest.mark.parametrize(("family", "format"), [(family, format) for family in FAMILIES for format in FORMATS])
+def test_every_head_of_every_family_answers_texts(family, format, head, few, tmp_path):
+    """With a WordPiece tokenizer, which RoBERTa and ALBERT do not have; their graphs are what counts here."""
+    config = tiny_config(model_type=family, **{**FAMILIES[family], "pad_token_id": 0, "position_offset": 0})
+    two = HEADS[head].answer.takes in ("pairs", "contexts", "choices")
+    if (head == "next_sentence" and not config.pooler) or (two and config.type_vocab_size == 1):
+        return  # there is no such model
+    labels = LABELS if HEADS[head].labelled else None
+    bundle = keras_bert.create(config, keras_bert.Tokenizer(VOCAB), head, labels)
+    randomize(bundle.model)
+    report = export(bundle, tmp_path / "out", format, **({} if format == "saved_model" else {"inputs": "text"}))
+    assert report["golden"]["largest_difference"] <= report["allowed_difference"] <= 1e-4
 
 
 @pytest.mark.slow
@@ -118,7 +139,7 @@ def test_interrupted_export_leaves_the_old_one(moment, old, monkeypatch):
 
 EXPORTER = """
 import sys
-from tests.models import LABELS, randomize, tiny_bundle, tiny_config
+from tests.models import LABELS, VOCAB, randomize, tiny_bundle, tiny_config
 from keras_bert.export import export
 bundle = tiny_bundle("sentence_embedder")
 print("ready", flush=True)

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import keras_bert
 from keras_bert.export import tflite
+from keras_bert.export.code_points import encoded
 from tests.conftest import shared_data
 from tests.models import LABELS, VOCAB, randomize, tiny_bundle, tiny_config, tiny_features
 
@@ -51,7 +52,7 @@ def test_code_points_give_the_ids_of_the_tokenizer(which, tmp_path):
     texts = random_texts(tokenizer.vocab, 1000)
     assert sum(len(text) > 30 for text in texts) > 300
     for text in texts:
-        found = run("serving_default", {"code_points": tflite.code_points(text, chars)})
+        found = run("serving_default", {"code_points": encoded(text, chars)})
         expected = tokenizer([text], max_length=length)
         size = expected["token_ids"].shape[1]
         for name, values in expected.items():
@@ -63,7 +64,7 @@ def test_code_points_are_answered_as_predict_answers_the_text(tmp_path):
     bundle = tiny_bundle("sequence_classifier")
     run = written(bundle, tmp_path, max_length=20)
     for text in TEXTS:
-        answer = run("serving_default", {"code_points": tflite.code_points(text, 80)})
+        answer = run("serving_default", {"code_points": encoded(text, 80)})
         (expected,) = keras_bert.predict(bundle, [text[:80]], max_length=20)
         assert LABELS[answer["label"][0]] == expected["label"]
         probabilities = list(expected["probabilities"].values())
@@ -76,7 +77,7 @@ def test_pairs_of_code_points(tmp_path):
     bundle = tiny_bundle("sentence_embedder")
     run = written(bundle, tmp_path, inputs="pair", max_length=20)
     for text, pair in zip(TEXTS, TEXTS[::-1], strict=True):
-        given = {"code_points": tflite.code_points(text, 80), "code_points_pair": tflite.code_points(pair, 80)}
+        given = {"code_points": encoded(text, 80), "code_points_pair": encoded(pair, 80)}
         expected = keras_bert.predict(bundle, [text[:80]], [pair[:80]], max_length=20)
         np.testing.assert_allclose(run("serving_default", given)["embedding"], expected, rtol=0, atol=2e-6)
 
@@ -143,7 +144,7 @@ def test_foreign_operation_is_named():
             {"inputs": "words"},
             r"one of text, pair, ids, free_ids, mediapipe, got 'words'\.",
         ),
-        ("masked_language_model", {"inputs": "text"}, "needs a tokenizer and a head that answers it"),
+        ("pretraining_model", {"inputs": "text"}, "needs a tokenizer and a head that answers it"),
         (
             "sequence_classifier",
             {"max_length": 41},
