@@ -135,11 +135,12 @@ def distillation_targets(weights):
     return targets
 
 
+@keras.saving.register_keras_serializable("keras_bert")
 class Given(keras.losses.Loss):
     """What a model has computed itself, as a loss; the targets are not looked at."""
 
-    def __init__(self, name):
-        super().__init__(name=name, reduction="mean_with_sample_weight")
+    def __init__(self, name="given", reduction="mean_with_sample_weight", **kwargs):
+        super().__init__(name=name, reduction=reduction, **kwargs)
 
     def call(self, y_true, y_pred):
         return y_pred

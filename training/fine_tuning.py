@@ -19,11 +19,14 @@ import warnings
 from pathlib import Path
 
 import keras
+from rich.console import Console
 
 import keras_bert
+from keras_bert.config import PROJECTIONS
 from keras_bert.files import check_replaceable
+from keras_bert.lora import add_lora
 from keras_bert.prediction import checked_length
-from keras_bert.training.optimization import adamw, warmup_linear
+from keras_bert.training.optimization import adamw, decay_table, warmup_linear
 from keras_bert.training.progress import ProgressBar
 from keras_bert.training.run_folder import write_run
 
@@ -63,14 +66,17 @@ def read_splits(config, read):
     return {name: read(getattr(config, name)) for name in SPLITS if getattr(config, name)}
 
 
-def load_for(config, head, usual_length, labels=None, **options):
-    """Loads the pretrained model with a fresh head.
+def load_for(config, head, usual_length, labels=None, lora_rank=0, **options):
+    """Loads the pretrained model with a fresh head, and with adapters of a rank beside all its dense layers.
 
     Returns:
         The bundle, and the most tokens of a row.
     """
     keras.utils.set_random_seed(config.seed)
-    return prepared(config, keras_bert.load(config.model, new_head=head, labels=labels, **options), usual_length)
+    bundle = keras_bert.load(config.model, new_head=head, labels=labels, **options)
+    if lora_rank:
+        bundle = add_lora(bundle, lora_rank, alpha=2.0 * lora_rank, targets=PROJECTIONS)
+    return prepared(config, bundle, usual_length)
 
 
 def prepared(config, bundle, usual_length):
@@ -84,14 +90,18 @@ def prepared(config, bundle, usual_length):
 
 def warn_of_known_failures(config, bundle):
     """Warns of settings with which others failed; what is never wanted is an error elsewhere."""
-    if config.learning_rate > HIGH_RATE and bundle.config.hidden_size >= LARGE:
+    adapters = bundle.config.lora is not None  # which take rates ten times as high
+    if config.learning_rate > HIGH_RATE and bundle.config.hidden_size >= LARGE and not adapters:
         warnings.warn(
             f"`learning_rate` {config.learning_rate:g} is known to ruin models of this size; 2e-5 to 5e-5 are usual.",
             stacklevel=2,
         )
 
 
-def fit(config, model, data, steps, *, title, loss, weighted_metrics=None, score=None, best=None):
+def fit(
+    config, model, data, steps, *, title, loss, loss_weights=None, weighted_metrics=None, score=None, best=None,
+    layer_decay=1.0,
+):  # fmt: skip
     """Trains by `model.fit`, and leaves the model with the kept weights.
 
     Args:
@@ -99,6 +109,8 @@ def fit(config, model, data, steps, *, title, loss, weighted_metrics=None, score
         data: tf.data.Dataset of all epochs' batches, as `training_batches` gives it.
         steps: batches of an epoch.
         title: what the progress bar is called.
+        loss, loss_weights, weighted_metrics: those of `compile`.
+        layer_decay: that of `adamw`.
         score: () -> dict of scores of the dev file, or None.
         best: the name of the one that decides, higher is better; of equal ones the lower "loss", if there is one.
 
@@ -106,8 +118,9 @@ def fit(config, model, data, steps, *, title, loss, weighted_metrics=None, score
         The logs of each epoch, and the number, from 1, of the one whose weights are kept.
     """
     total = steps * config.epochs
-    optimizer = adamw(warmup_linear(config.learning_rate, total // 10, total))
-    model.compile(optimizer, loss, weighted_metrics=weighted_metrics)
+    optimizer = adamw(warmup_linear(config.learning_rate, total // 10, total), layer_decay=layer_decay)
+    model.compile(optimizer, loss, loss_weights=loss_weights, weighted_metrics=weighted_metrics)
+    Console(stderr=True).print(decay_table(model, optimizer))
     keeper = BestWeights(score, best, config.patience) if score else None
     shown = {"loss": "loss", "accuracy": "accuracy", f"dev_{best}": f"dev {best}"}
     with ProgressBar(total, title, shown) as bar:

@@ -62,10 +62,10 @@ def decay_table(model, optimizer):
         line = (weight.name, "frozen" if frozen else "yes" if rule.decayed else "no", "" if frozen else rule.rate)
         lines.setdefault(line, []).append(weight)
     table = Table(title=f"weight decay {optimizer.weight_decay}", title_justify="left")
-    for column in ("weight", "such as", "number", "parameters", "decayed", "learning rate"):
+    for column in ("weight", "number", "parameters", "decayed", "learning rate"):
         table.add_column(column, justify="right" if column in ("number", "parameters") else "left")
     for (name, decay, rate), weights in lines.items():
         parameters = sum(math.prod(weight.shape) for weight in weights)
         factor = f"x {rate:.3g}" if rate != "" else ""
-        table.add_row(name, weights[0].path, str(len(weights)), f"{parameters:,}", decay, factor)
+        table.add_row(name, str(len(weights)), f"{parameters:,}", decay, factor)
     return table

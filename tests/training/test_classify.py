@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import keras_bert
+from keras_bert import lora
 from keras_bert.files import MARK, replace_folder
 from keras_bert.training.recipes import classify
 from keras_bert.training.recipes.classify import Classify, run
@@ -45,6 +46,31 @@ def test_learns_easy_examples_and_saves_what_it_scored(pretrained, files, tmp_pa
     bert = keras_bert.load(out)
     assert (bert.head, bert.labels) == ("sequence_classifier", ["neg", "pos"])
     assert [answer["label"] for answer in keras_bert.predict(bert, GOOD + BAD)] == ["pos"] * 4 + ["neg"] * 3
+
+
+def test_adapters_in_place_of_the_encoder(pretrained, files, tmp_path):
+    """What is written is merged, and the adapter beside it gives the same answers on the pretrained model."""
+    out = tmp_path / "out"
+    settings = {"epochs": 3, "batch_size": 4, "learning_rate": 1e-2, "lora_rank": 2, "layer_decay": 0.9}
+    metrics = run(Classify(pretrained, **files, out=str(out), **settings))
+    merged = keras_bert.load(out)
+    base = keras_bert.load(pretrained, new_head="sequence_classifier", labels=metrics["labels"])
+    adapted = lora.load_adapter(base, out / "adapter")
+    assert len(adapted.config.lora.targets) == 6
+    kept = ("token_embedding/", "embeddings/", "layer_0/attention_norm/")
+    weights = {weight.path: weight for weight in merged.model.weights}
+    for weight in base.model.weights:
+        if weight.path.startswith(kept):
+            assert np.array_equal(weight, weights[weight.path])
+    features = merged.tokenizer(GOOD)
+    np.testing.assert_allclose(merged.model(features), adapted.model(features), atol=1e-5)  # measured 1e-6
+    assert not np.array_equal(base.model.get_layer("layer_0").output_dense.kernel, weights["layer_0/output/kernel"])
+    for changes, message in (
+        ({"lora_rank": -1}, r"^`lora_rank` must be at least 0, got -1\.$"),
+        ({"layer_decay": 0.0}, r"^`layer_decay` must be above 0 and at most 1, got 0\.0\.$"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Classify(pretrained, **files, out=str(out), **changes)
 
 
 def test_the_best_weights_are_kept(pretrained, files, tmp_path):

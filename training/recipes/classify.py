@@ -30,6 +30,9 @@ class Classify:
             for a number.
         dev_share: without `dev`, the share of `train` that is held out as such, with the same share of every class.
         folds: above 1, train this many times before, each time without another part, and report the parts' scores.
+        lora_rank: of adapters that are trained in place of the encoder; 0 for none. They need learning rates about ten
+            times as high, and are also written to `adapter` in `out`.
+        layer_decay: how much slower each block learns than the one above it; 1 for all alike.
         balanced: whether each class counts as much as any other in the loss, however rare it is.
         text_column, pair_column, label_column: names or numbers of columns; "" for the usual names.
     """
@@ -43,6 +46,8 @@ class Classify:
     dev_share: float = 0.0
     folds: int = 0
     balanced: bool = False
+    lora_rank: int = 0
+    layer_decay: float = 1.0
     text_column: str = ""
     pair_column: str = ""
     label_column: str = ""
@@ -59,6 +64,10 @@ class Classify:
             raise ValueError(f"`kind` must be one of {', '.join(KINDS)}, got {self.kind!r}.")
         if not 0 <= self.dev_share <= 0.5 or (self.dev_share and self.dev):
             raise ValueError(f"`dev_share` must be from 0 to 0.5, and 0 where there is `dev`, got {self.dev_share}.")
+        if self.lora_rank < 0:
+            raise ValueError(f"`lora_rank` must be at least 0, got {self.lora_rank}.")
+        if not 0 < self.layer_decay <= 1:
+            raise ValueError(f"`layer_decay` must be above 0 and at most 1, got {self.layer_decay}.")
         if self.folds < 0 or self.folds == 1:
             raise ValueError(f"`folds` must be 0 or at least 2, got {self.folds}.")
         if self.balanced and self.kind != "single":
@@ -126,7 +135,7 @@ def run(config):
 def train(config, files, labels):
     """Trains on `files["train"]`: gives the bundle with the kept weights, and its metrics."""
     kind = KINDS[config.kind]
-    bundle, length = load_for(config, kind.head, USUAL_LENGTH, labels, **kind.options)
+    bundle, length = load_for(config, kind.head, USUAL_LENGTH, labels, config.lora_rank, **kind.options)
     rows = {name: tokenize_examples(e.texts, e.pairs, bundle.tokenizer, length) for name, e in files.items()}
     targets = {name: targets_of(config, e, labels) for name, e in files.items()}
     data = training_batches(
@@ -152,6 +161,7 @@ def train(config, files, labels):
         weighted_metrics=kind.metrics(),
         score=(lambda: score("dev")) if "dev" in files else None,
         best=kind.best,
+        layer_decay=config.layer_decay,
     )
     found = {name: score(name) for name in files if name != "train"}
     more = {"epochs": epochs, "kept_epoch": kept, "truncated": rows["train"].truncated}
