@@ -4,6 +4,7 @@ import typer
 
 from keras_bert_cli import (
     convert_model,
+    distill_model,
     doctor,
     evaluate_tasks,
     export_model,
@@ -59,6 +60,7 @@ app.command("serve-config")(serve_config.serve_config)
 app.command("prepare")(prepare_corpus.prepare)
 app.command("show-data")(show_data.show_data)
 app.command("pretrain")(pretrain_model.pretrain)
+app.command("distill")(distill_model.distill)
 app.command("tokenize")(tokenize_text.tokenize)
 app.command("vocab")(vocab.vocab)
 app.command("inspect")(inspect_model.inspect)

@@ -28,6 +28,7 @@ COMMANDS = {
     "prepare": "keras-bert prepare",
     "show-data": "keras-bert show-data",
     "pretrain": "keras-bert pretrain",
+    "distill": "keras-bert distill",
     "tokenize": "keras-bert tokenize",
     "inspect": "keras-bert inspect",
     "convert": "keras-bert convert",
