@@ -14,6 +14,9 @@ def pretrain(
     out: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where the model and metrics.json go.")] = None,
     minutes: Annotated[float | None, typer.Option(help="How long it may take.")] = None,
     steps: Annotated[int | None, typer.Option(help="Or how many batches.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="none, mirrored, multi_worker or tpu (untested).")] = None,
+    precision: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints of a run that ended.")] = False,
     config: ConfigFile = None,
     set_: Settings = None,
 ):
@@ -31,6 +34,7 @@ def pretrain(
 
     paths = tuple(str(path) for path in ([corpus] if corpus else []) + (files or []))
     given = {"corpus": corpus if len(paths) < 2 and not files else paths, "minutes": minutes, "steps": steps}
+    given |= {"strategy": strategy, "precision": precision, "resume": resume or None}
     settings = read_settings(Pretrain, config, set_ or (), out=out, **given)
     metrics = run(settings)
     show_results(metrics)

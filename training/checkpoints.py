@@ -146,7 +146,7 @@ def write_checkpoint(folder, model, step, config, place):
         ValueError: a weight is no number.
         OSError: the disk is full, or the like; older checkpoints stay.
     """
-    state = {name: np.ascontiguousarray(variable.numpy()) for name, variable in _variables(model).items()}
+    state = {name: np.asarray(variable.numpy(), order="C") for name, variable in _variables(model).items()}
     bad = next((name for name, value in state.items() if "weights/" in name and not _is_finite(value)), None)
     if bad is not None:
         raise ValueError(f"The weights are no numbers after step {step}: the training has failed. Nothing was saved.")

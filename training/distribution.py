@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras import tree
 
 from keras_bert.training.rematerialization import rematerialize_blocks
-from keras_bert.training.strategies import is_chief
+from keras_bert.training.strategies import is_chief, is_multi_worker
 
 
 def prepare(model, accumulate=1, rematerialize=False):
@@ -94,6 +94,20 @@ class Prepared(keras.Model):
         _check(self)
         for optimizer in _optimizers(self):
             optimizer._all_reduce_sum_gradients = list  # what it gets is summed already, so that it can be clipped
+
+    def fit(self, *args, **kwargs):
+        """As in Keras.
+
+        Raises:
+            ConnectionError: another worker has gone.
+        """
+        try:
+            return super().fit(*args, **kwargs)
+        except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError) as error:
+            if not is_multi_worker(self.distribute_strategy):
+                raise
+            message = "A worker was lost. Start all of them again: the training goes on at the last checkpoint."
+            raise ConnectionError(message) from error
 
     @property
     def replicas(self):

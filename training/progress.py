@@ -17,14 +17,17 @@ class ProgressBar(keras.callbacks.Callback):
         total_steps: over all epochs.
         title: what is shown in front of the bar.
         logs: names of Keras logs to what they are shown as, such as {"loss": "loss"}.
+        done: steps of an earlier run that this one goes on from.
+        shown: False for all but one of several workers.
     """
 
-    def __init__(self, total_steps, title, logs):
+    def __init__(self, total_steps, title, logs, done=0, shown=True):
         super().__init__()
         self.names, self.updated = logs, 0.0
         columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        self.progress = Progress(*columns, TextColumn("{task.fields[shown]}"), console=Console(stderr=True))
-        self.task = self.progress.add_task(title, total=total_steps, shown="")
+        console = Console(stderr=True)
+        self.progress = Progress(*columns, TextColumn("{task.fields[shown]}"), console=console, disable=not shown)
+        self.task = self.progress.add_task(title, total=total_steps, completed=done, shown="")
 
     def __enter__(self):
         self.progress.start()

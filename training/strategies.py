@@ -40,11 +40,16 @@ def strategy(name, devices=0, hosts=(), worker=0, timeout_s=300.0):
 
 def is_chief(strategy):
     """Whether this process is the one that writes files: the only one, or the first of several."""
-    resolver = strategy.cluster_resolver
-    if resolver is None or not getattr(strategy.extended, "_in_multi_worker_mode", lambda: False)():
+    if not is_multi_worker(strategy):
         return True
+    resolver = strategy.cluster_resolver
     hosts = resolver.cluster_spec().as_dict()
     return resolver.task_id == 0 and (resolver.task_type == "chief" or "chief" not in hosts)
+
+
+def is_multi_worker(strategy):
+    """Whether there are other processes."""
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy) and strategy.extended._in_multi_worker_mode()
 
 
 def check_batch_size(batch_size, strategy, accumulate=1):

@@ -4,9 +4,11 @@ TensorFlow takes its devices once a process, so it runs in processes of its own:
 `python -m tests.training.replicas CHECK OUT` writes OUT, JSON.
 """
 
+import itertools
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -27,6 +29,7 @@ from tests.models import VOCAB, randomize, tiny_config
 SIZES = (8, 7, 5)
 T, P = 9, 6
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
+WAYS = {"clip": {}, "accumulate 2": {"accumulate": 2}, "XLA": {"jit_compile": True, "accumulate": 2}}
 OPTIMIZERS = {"AdamW": lambda: adamw(1e-3), "LAMB": lambda: lamb(1e-3)}
 
 
@@ -71,7 +74,11 @@ def texts(sizes, seed=0):
     words = ["good film", "bad", "hello world , the", "a bad b c"]
     parts = [(np.roll(words * 2, seed + i)[:rows], np.arange(rows) % 2) for i, rows in enumerate(sizes)]
     spec = (tf.TensorSpec((None,), tf.string), tf.TensorSpec((None,), tf.int64))
-    return counted(parts, spec).map(lambda text, label: (tokenizer.strings_to_features(text, max_length=T), label))
+
+    def features(text, label):
+        return tokenizer.strings_to_features(text, max_length=T), label
+
+    return counted(parts, spec).map(features)
 
 
 def pretraining(dropout=0.0):
@@ -132,15 +139,16 @@ def weights(model):
     return np.concatenate([weight.numpy().ravel() for weight in model.weights]).tolist()
 
 
-def answers(model, batches=data, steps=20, **options):
-    """Of one step on each size of batch the gradient and the logs, validation included; then the weights after 20."""
+def answers(model, batches=data, validated=True, **options):
+    """Of one step on each size of batch the gradient and the logs, with validation's; then the weights after 20."""
     start, found = Start(model), {"gradients": [], "logs": []}
     for rows in SIZES:
         start.restore()
-        found["logs"].append(fit(model, batches([rows]), validation_data=batches(SIZES, seed=9), **options))
+        held_out = {"validation_data": batches(SIZES, seed=9)} if validated else {}
+        found["logs"].append(fit(model, batches([rows]), **held_out, **options))
         found["gradients"].append(gradient(model))
     start.restore()
-    found["logs"].append(fit(model, batches((SIZES * 7)[:steps]), **options))
+    found["logs"].append(fit(model, batches((SIZES * 7)[:20]), **options))
     return {**found, "weights": weights(model), "traces": model.traces}
 
 
@@ -167,14 +175,36 @@ def masks(devices):
     return {"drawn": drawn, "counts": counts}
 
 
+def dense_model():
+    """For the table: small enough to be traced in a second; matrices, vectors, dropout and float32 logits."""
+    x = keras.Input((6,))
+    y = Dropout(0.1)(keras.layers.Dense(7, "relu")(x))
+    loss = keras.losses.SparseCategoricalCrossentropy(True, reduction="mean_with_sample_weight")
+    return randomize(keras.Model(x, keras.layers.Dense(2, dtype="float32")(y))), {"loss": loss}
+
+
+def dense_batches(count):
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(8, 6)).astype("float32"), draw.integers(0, 2, 8)
+    return tf.data.Dataset.from_tensors((x, y, np.arange(8, dtype="float32"))).repeat(count)
+
+
 def cell(devices, optimizer, policy, way):
-    """One cell of the table: the losses of two steps, or why it is refused."""
-    options = {"clip": {}, "accumulate 2": {"accumulate": 2}}[way]
-    model = compiled(devices, lambda: pretraining(0.1), OPTIMIZERS[optimizer], policy, **options)
+    """One cell of the table: what two steps came to, or why it is refused."""
+    try:
+        model = compiled(devices, dense_model, OPTIMIZERS[optimizer], policy, **WAYS[way])
+    except ValueError as error:
+        return {"refused": str(error)}
     before = weights(model)
-    logs = fit(model, data([8] * 2))
+    logs = fit(model, dense_batches(2))
     moved = float(np.abs(np.subtract(before, weights(model))).max())
     return {"loss": logs["loss"], "moved": moved, "loss_scale": float(getattr(model.optimizer, "dynamic_scale", 0.0))}
+
+
+def cells(name):
+    """All cells of a strategy."""
+    devices = strategy(name)
+    return {"/".join((name, *way)): cell(devices, *way) for way in itertools.product(OPTIMIZERS, POLICIES, WAYS)}
 
 
 # checks: what a process of its own does
@@ -185,9 +215,13 @@ def two_devices():
     devices = strategy("mirrored")
     return {
         "ours": answers(compiled(devices)),
-        "own": answers(compiled(devices, own_model), texts),
+        "own": answers(compiled(devices, own_model), texts, validated=False),
         "masks": masks(devices),
-        "AdamW float16 accumulate 2": cell(devices, "AdamW", "float16", "accumulate 2"),
+        "cells": {
+            "AdamW float16": cell(devices, "AdamW", "float16", "accumulate 2"),
+            "LAMB bfloat16": cell(devices, "LAMB", "bfloat16", "clip"),
+            "AdamW XLA": cell(devices, "AdamW", "float32", "XLA"),
+        },
     }
 
 
@@ -195,9 +229,9 @@ def more_devices():
     set_devices(4)
     two, four = strategy("mirrored", 2), strategy("mirrored")
     return {
-        "four": answers(compiled(four)),
-        "accumulated": answers(compiled(two, accumulate=3)),
-        "rematerialized": answers(compiled(two, rematerialize=True)),
+        "four": answers(compiled(four), validated=False),
+        "accumulated": answers(compiled(two, accumulate=3), validated=False),
+        "rematerialized": answers(compiled(two, rematerialize=True), validated=False),
         "dropout": twice(compiled(two, lambda: pretraining(0.3))),
         "dropout rematerialized": twice(compiled(two, lambda: pretraining(0.3), rematerialize=True)),
     }
@@ -205,13 +239,11 @@ def more_devices():
 
 def table():
     set_devices(2)
-    cells = {}
-    for name in ("none", "mirrored"):
-        for optimizer in OPTIMIZERS:
-            for policy in POLICIES:
-                for way in ("clip", "accumulate 2"):
-                    cells["/".join((name, optimizer, policy, way))] = cell(strategy(name), optimizer, policy, way)
-    return cells
+    return cells("none") | cells("mirrored")
+
+
+def worker_table():
+    return cells("multi_worker")
 
 
 def worker():
@@ -226,10 +258,29 @@ def worker():
     return answers(model, callbacks=[checkpoints, written, stopping])
 
 
+def long_worker():
+    """One of several workers in a run of 30 steps that stops for a while at step 12, to be killed there."""
+    devices = strategy("multi_worker")
+    folder = Path(sys.argv[2]).parent
+    model = compiled(devices, lambda: pretraining(0.2))
+    checkpoints = Checkpoints(folder / "checkpoints", every=5)
+    first, waiting = checkpoints.resume(model), folder / "waiting"
+
+    def wait(step, logs):
+        if first == 0 and step == 12 and not (folder / "go").exists():
+            waiting.touch()
+            time.sleep(2)
+
+    watch = keras.callbacks.LambdaCallback(on_train_batch_begin=wait)
+    fit(model, data((SIZES * 10)[first:], seed=first), callbacks=[checkpoints, watch])
+    return {"from": first, "weights": weights(model)}
+
+
 def set_devices(count):
     (cpu,) = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * count)
 
 
 if __name__ == "__main__":
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})  # half of the time of tiny steps
     Path(sys.argv[2]).write_text(json.dumps(globals()[sys.argv[1]]()))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,6 +46,18 @@ def trained(folder, steps=10, **options):
     return model
 
 
+@pytest.fixture(scope="module")
+def ten_steps(tmp_path_factory):
+    """A model trained for ten steps, and the folder of its checkpoints; tests that change it take a copy."""
+    folder = tmp_path_factory.mktemp("ten") / "checkpoints"
+    return trained(folder, config={"learning_rate": 0.1, "seed": 1}, place=lambda step: {"shard": step * 10}), folder
+
+
+@pytest.fixture
+def checkpoints_of_ten_steps(ten_steps, tmp_path):
+    return Path(shutil.copytree(ten_steps[1], tmp_path / "checkpoints"))
+
+
 def survive(tmp_path, kills):
     out = tmp_path / "out.json"
     command = [sys.executable, "-W", "ignore", "-m", "tests.training.survivor", str(out), str(kills)]
@@ -74,11 +87,11 @@ def test_killed_twenty_times(tmp_path):
     check_survival(survive(tmp_path, 20), 20)
 
 
-def test_the_newest_are_kept_and_restored(tmp_path):
-    model = trained(tmp_path, keep=2, place=lambda step: {"shard": step * 10})
-    assert steps_in(tmp_path) == [9, 10]
+def test_the_newest_are_kept_and_restored(ten_steps):
+    model, folder = ten_steps
+    assert steps_in(folder) == [6, 9, 10]
     other = small_model()
-    checkpoints = Checkpoints(tmp_path, every=3)
+    checkpoints = Checkpoints(folder, every=3, config={"learning_rate": 0.1, "seed": 1})
     assert checkpoints.resume(other) == 10
     assert checkpoints.restored == {"shard": 100}
     assert any("seed_generator" in variable.path for variable in model.variables)
@@ -88,9 +101,8 @@ def test_the_newest_are_kept_and_restored(tmp_path):
 
 @pytest.mark.parametrize("file", [STATE, MANIFEST])
 @pytest.mark.parametrize("damage", ["cut", "flipped", "missing"])
-def test_a_damaged_one_is_skipped_and_said(tmp_path, file, damage):
-    trained(tmp_path)
-    path = tmp_path / "step_00000010" / file
+def test_a_damaged_one_is_skipped_and_said(checkpoints_of_ten_steps, file, damage):
+    path = checkpoints_of_ten_steps / "step_00000010" / file
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     {
@@ -99,36 +111,35 @@ def test_a_damaged_one_is_skipped_and_said(tmp_path, file, damage):
         "missing": path.unlink,
     }[damage]()
     with pytest.warns(UserWarning, match=r"step_00000010 is not whole, the one before it is used: "):
-        manifest, _ = newest_checkpoint(tmp_path)
+        manifest, _ = newest_checkpoint(checkpoints_of_ten_steps)
     assert manifest["step"] == 9
 
 
-def test_no_whole_one_is_an_error(tmp_path):
-    trained(tmp_path, steps=2)
-    (tmp_path / "step_00000002" / STATE).unlink()
+def test_no_whole_one_is_an_error(checkpoints_of_ten_steps):
+    for path in checkpoints_of_ten_steps.glob("step_*"):
+        (path / STATE).unlink()
     with (
         pytest.warns(UserWarning, match="is not whole"),
-        pytest.raises(ValueError, match=r"^No checkpoint in .* is whole, of 1\. Name another folder to start anew\.$"),
+        pytest.raises(ValueError, match=r"^No checkpoint in .* is whole, of 3\. Name another folder to start anew\.$"),
     ):
-        Checkpoints(tmp_path, every=3).resume(small_model())
+        newest_checkpoint(checkpoints_of_ten_steps)
 
 
-def test_another_config_or_model(tmp_path):
-    trained(tmp_path, config={"learning_rate": 0.1, "seed": 1})
+def test_another_config_or_model(ten_steps):
     message = r"have another config: `batch` was None and is 8, `seed` was 1 and is 2\. Set it back or start anew\.$"
     with pytest.raises(ValueError, match=message):
-        Checkpoints(tmp_path, every=3, config={"learning_rate": 0.1, "seed": 2, "batch": 8}).resume(small_model())
+        Checkpoints(ten_steps[1], every=3, config={"learning_rate": 0.1, "seed": 2, "batch": 8}).resume(small_model())
     with pytest.raises(ValueError, match=r"are of another model or optimizer: .* is not alike\.$"):
-        Checkpoints(tmp_path, every=3, config={"learning_rate": 0.1, "seed": 1}).resume(small_model(units=4))
+        Checkpoints(ten_steps[1], every=3, config={"learning_rate": 0.1, "seed": 1}).resume(small_model(units=4))
 
 
 def test_a_loss_that_is_no_number_stops_and_is_not_saved(tmp_path):
-    model = trained(tmp_path)
-    checkpoints = Checkpoints(tmp_path, every=3)
+    model, checkpoints = small_model(), Checkpoints(tmp_path, every=3)
     checkpoints.resume(model)
-    with pytest.raises(ValueError, match=r"^The loss is nan after step 12: .* last good checkpoint is of step 10\."):
+    fit(model, 4, checkpoints)
+    with pytest.raises(ValueError, match=r"^The loss is nan after step 6: .* last good checkpoint is of step 4\."):
         fit(model, 5, checkpoints, x=np.nan)
-    assert steps_in(tmp_path)[-1] == 10
+    assert steps_in(tmp_path) == [3, 4]
 
 
 def test_weights_that_are_no_numbers_are_not_saved(tmp_path):

@@ -2,10 +2,12 @@ import dataclasses
 import json
 import math
 
+import keras
 import numpy as np
 import pytest
 
 import keras_bert
+from keras_bert.training.checkpoints import Checkpoints
 from keras_bert.training.recipes.pretrain import Pretrain, run
 
 TINY = {
@@ -63,6 +65,40 @@ def test_the_same_seed_gives_the_same_run(tiny_run, tmp_path):
     assert again["curve"] == metrics["curve"]
 
 
+def test_an_interrupted_run_goes_on_to_the_same_model(tiny_run, tmp_path, monkeypatch):
+    straight, metrics, folder = tiny_run
+    config = dataclasses.replace(straight, out=str(tmp_path / "out"), checkpoint_every=3)
+    save = Checkpoints.save
+
+    def interrupted(checkpoints):
+        save(checkpoints)
+        if checkpoints.step == 9:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Checkpoints, "save", interrupted)
+        run(config)
+    with pytest.raises(ValueError, match=r"out\.checkpoints holds checkpoints of a run that has not ended\. Go on by"):
+        run(config)
+    with pytest.raises(ValueError, match=r"have another config: `learning_rate` was 0\.01 and is 0\.02\. Set it back"):
+        run(dataclasses.replace(config, learning_rate=2e-2, resume=True))
+    again = run(dataclasses.replace(config, resume=True, checkpoint_every=5))
+    assert [point["held_out"] for point in again["curve"]] == [point["held_out"] for point in metrics["curve"]]
+    assert again["before"] == metrics["before"]
+    assert (tmp_path / "out" / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+    assert not (tmp_path / "out.checkpoints").exists()
+
+
+def test_half_precision_and_accumulation(tmp_path):
+    corpus = write_corpus(tmp_path / "corpus.txt")
+    out = str(tmp_path / "out")
+    metrics = run(Pretrain(corpus=corpus, out=out, steps=2, precision="bfloat16", accumulate=2, **TINY))
+    assert metrics["after"]["mlm_loss"] != metrics["before"]["mlm_loss"]
+    assert metrics["traces"] == 2  # a step and an evaluation
+    assert keras.config.dtype_policy().name == "float32"
+    assert {weight.dtype for weight in keras_bert.load(out).model.weights} == {"float32"}
+
+
 @pytest.mark.parametrize("documents", [1, 3])
 def test_a_corpus_of_few_documents_is_an_error(tmp_path, documents):
     corpus = write_corpus(tmp_path / "corpus.txt", documents)
@@ -81,6 +117,21 @@ def test_bad_configs():
         Pretrain(out="out", rate=15)
     with pytest.raises(ValueError, match=r"^`steps` must be at least 0, got -1\.$"):
         Pretrain(out="out", steps=-1)
+    with pytest.raises(ValueError, match=r"^`strategy` must be one of none, mirrored, multi_worker, tpu, got 'gpu'\.$"):
+        Pretrain(out="out", strategy="gpu")
+    with pytest.raises(ValueError, match=r"^`precision` must be one of float32, bfloat16, float16, got 'half'\.$"):
+        Pretrain(out="out", precision="half")
+    with pytest.raises(ValueError, match=r"^`steps` must be given with `multi_worker`"):
+        Pretrain(out="out", strategy="multi_worker")
+    with pytest.raises(ValueError, match=r"^`resume` needs `checkpoint_every`, got 0\.$"):
+        Pretrain(out="out", resume=True, checkpoint_every=0)
+
+
+def test_what_is_refused_before_any_work(tmp_path):
+    with pytest.raises(ValueError, match=r"^`batch_size` must be a multiple of 3, for 1 x 3 equal parts"):
+        run(Pretrain(corpus="missing.txt", out=str(tmp_path / "out"), batch_size=32, accumulate=3))
+    with pytest.raises(ValueError, match=r"^`mirrored` needs a GPU or several logical CPUs, but"):
+        run(Pretrain(corpus="missing.txt", out=str(tmp_path / "out"), strategy="mirrored"))
 
 
 def test_a_folder_with_something_else_is_not_replaced(tmp_path):

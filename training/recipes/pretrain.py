@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import shutil
 import statistics
 import time
 from pathlib import Path
@@ -15,14 +16,18 @@ from keras_bert.config import BertConfig
 from keras_bert.files import check_replaceable
 from keras_bert.tokenization.tokenizer import Tokenizer
 from keras_bert.training import corpus
+from keras_bert.training.checkpoints import Checkpoints, newest_checkpoint
+from keras_bert.training.distribution import prepare
 from keras_bert.training.losses import pretraining_objectives
 from keras_bert.training.metrics import wilson_interval
 from keras_bert.training.optimization import adamw, warmup_linear
 from keras_bert.training.pairs import TASKS, tokenize_documents
+from keras_bert.training.precision import PRECISIONS, precision
 from keras_bert.training.pretraining_batches import MASKINGS, check_choice, pretraining_batches
 from keras_bert.training.progress import ProgressBar
 from keras_bert.training.run_folder import write_run
 from keras_bert.training.shards import read_shards, select_documents
+from keras_bert.training.strategies import STRATEGIES, check_batch_size, is_chief, strategy
 from keras_bert.training.vocabulary import train_vocab
 from keras_bert.training.words import find_segmenter
 
@@ -30,6 +35,7 @@ PYTHON_DOCS = "python-docs"
 REPORTS = 10  # points of the curves
 TIMED_STEPS = 12
 TRAINING_SHARE = 0.9  # of the time left; the rest is for the held-out documents and for saving
+MAY_DIFFER = ("out", "strategy", "resume", "checkpoint_every")  # between a run and the one that goes on from it
 RESULTS = [
     (task, name, log) for task in ("mlm", "nsp") for name, log in (("loss", "cross_entropy"), ("accuracy", "accuracy"))
 ]
@@ -55,6 +61,12 @@ class Pretrain:
         short_probability: share of the pairs that fill a random part of the row only.
         segmenter: what finds words in Chinese text for masking: "jieba", or "spaces" where they part the words.
         seed: decides the start, the pairs, the masks and their order.
+        strategy: "none"; "mirrored", all GPUs of this machine; "multi_worker", as `TF_CONFIG` says; "tpu", untested.
+            `batch_size` is that of all devices together.
+        precision: "float32", "bfloat16" or "float16".
+        accumulate: how many parts each device makes of its share of a batch, one after the other, to need less memory.
+        checkpoint_every: steps between checkpoints, in a folder beside `out` that is removed at the end; 0 for none.
+        resume: whether to go on from these checkpoints, where there are some.
     """
 
     out: str
@@ -76,17 +88,29 @@ class Pretrain:
     short_probability: float = 0.1
     segmenter: str | None = None
     seed: int = 0
+    strategy: str = "none"
+    precision: str = "float32"
+    accumulate: int = 1
+    checkpoint_every: int = 1000
+    resume: bool = False
 
     def __post_init__(self):
-        for name in ("vocab_size", "max_length", "batch_size", "minutes", "learning_rate"):
+        for name in ("vocab_size", "max_length", "batch_size", "minutes", "learning_rate", "accumulate"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"`{name}` must be positive, got {getattr(self, name)}.")
         check_choice("pairing", self.pairing, TASKS)
         check_choice("masking", self.masking, MASKINGS)
         if not 0 < self.rate < 1:
             raise ValueError(f"`rate` must be between 0 and 1, got {self.rate}.")
-        if self.steps < 0:
-            raise ValueError(f"`steps` must be at least 0, got {self.steps}.")
+        check_choice("strategy", self.strategy, STRATEGIES)
+        check_choice("precision", self.precision, PRECISIONS)
+        for name in ("steps", "checkpoint_every"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"`{name}` must be at least 0, got {getattr(self, name)}.")
+        if self.strategy == "multi_worker" and not self.steps:
+            raise ValueError("`steps` must be given with `multi_worker`: each worker would count its own.")
+        if self.resume and not self.checkpoint_every:
+            raise ValueError("`resume` needs `checkpoint_every`, got 0.")
 
 
 def run(config):
@@ -95,10 +119,13 @@ def run(config):
     Returns:
         dict, as in `metrics.json`: "steps", "seconds", "vocab_size", "documents", "held_out_documents"; "before" and
         "after", the results on the held-out documents, NSP accuracy with its 95% interval; "curve", the same results
-        and the training losses along the way.
+        and the training losses along the way; "traces", how often the steps were traced.
     """
     started = time.monotonic()
+    devices = strategy(config.strategy)
+    check_batch_size(config.batch_size, devices, config.accumulate)
     check_replaceable(config.out)
+    so_far = earlier_run(config)
     if isinstance(config.corpus, str) and Path(config.corpus).is_dir():
         tokenizer, train, held, held_names = read_prepared(config)
     else:
@@ -106,10 +133,22 @@ def run(config):
     held_batches = batches(config, held, tokenizer, None).cache()  # one epoch: the same pairs and masks each time
 
     seconds = 60 * config.minutes - (time.monotonic() - started)
-    steps = config.steps or steps_in(seconds, config, train, tokenizer)
-    bundle = compiled(config, tokenizer, steps)
-    before = bundle.model.evaluate(held_batches, verbose=0, return_dict=True)
-    curve = fit(config, bundle.model, batches(config, train, tokenizer, steps), steps, held_batches)
+    steps = config.steps or so_far.get("steps") or steps_in(seconds, config, devices, train, tokenizer)
+    bundle, model = compiled(config, devices, tokenizer, steps)
+    checkpoints, first = [], 0
+    if config.checkpoint_every:
+        kept = {name: value for name, value in dataclasses.asdict(config).items() if name not in MAY_DIFFER}
+        checkpoints = [Checkpoints(folder_beside(config.out), config.checkpoint_every, kept, place=lambda step: so_far)]
+        first = checkpoints[0].resume(model)
+    if not so_far:
+        before = named(model.evaluate(held_batches, verbose=0, return_dict=True))
+        so_far |= {"steps": steps, "before": before, "curve": []}
+
+    def batches_from(step):
+        return batches(config, train, tokenizer, steps, step)
+
+    curve = so_far["curve"]
+    fit(model, batches_from, first, steps, held_batches, curve, checkpoints, is_chief(devices))
     after = curve[-1]["held_out"]
     pairs = sum(len(y["nsp_logits"]) for _, y, _ in held_batches)
     metrics = {
@@ -119,13 +158,32 @@ def run(config):
         "documents": len(train.document_starts) - 1,
         "held_out_documents": sorted(held_names),
         "held_out_pairs": pairs,
-        "before": named(before),
+        "before": so_far["before"],
         "after": {**after, "nsp_interval": wilson_interval(after["nsp_accuracy"], pairs)},
         "curve": curve,
+        "traces": model.traces,
         "seconds": round(time.monotonic() - started, 1),
     }
-    write_run(bundle, metrics, config.out)
+    if is_chief(devices):
+        write_run(bundle, metrics, config.out)
+        shutil.rmtree(folder_beside(config.out), ignore_errors=True)
     return metrics
+
+
+def folder_beside(out):
+    """Where the checkpoints of a run go."""
+    return Path(out).with_name(f"{Path(out).name}.checkpoints")
+
+
+def earlier_run(config):
+    """What the newest checkpoint says of the run that it is of: "steps", "before", "curve"; {} where there is none."""
+    folder = folder_beside(config.out)
+    found = newest_checkpoint(folder)
+    if found is None:
+        return {}
+    if not config.resume:
+        raise ValueError(f"{folder} holds checkpoints of a run that has not ended. Go on by `resume`, or remove it.")
+    return found[0]["place"]
 
 
 def read_texts(config):
@@ -158,8 +216,8 @@ def read_corpus(name):
     return corpus.read_documents([name] if isinstance(name, str) else name)
 
 
-def batches(config, documents, tokenizer, steps):
-    """The batches of `steps` steps, or of one epoch."""
+def batches(config, documents, tokenizer, steps, start=0):
+    """The batches of `steps` steps from `start` on, or of one epoch."""
     return pretraining_batches(
         documents,
         tokenizer,
@@ -168,6 +226,7 @@ def batches(config, documents, tokenizer, steps):
         max_predictions=math.ceil(config.rate * config.max_length),
         seed=config.seed,
         steps=steps,
+        start=start,
         pairing=config.pairing,
         masking=config.masking,
         rate=config.rate,
@@ -175,8 +234,8 @@ def batches(config, documents, tokenizer, steps):
     )
 
 
-def compiled(config, tokenizer, steps):
-    """A new model with its optimizer, as a bundle; it starts alike each time."""
+def compiled(config, devices, tokenizer, steps):
+    """A new model as a bundle, and the same prepared for `devices`, with its optimizer; it starts alike each time."""
     keras.utils.set_random_seed(config.seed)
     bert = BertConfig(
         vocab_size=tokenizer.vocab_size,
@@ -189,21 +248,21 @@ def compiled(config, tokenizer, steps):
         max_position_embeddings=config.max_length,
         pad_token_id=tokenizer.pad_id,
     )
-    bundle = keras_bert.create(bert, tokenizer, "pretraining_model")
-    optimizer = adamw(warmup_linear(config.learning_rate, steps // 10, steps))
-    optimizer.build(bundle.model.trainable_weights)  # otherwise `fit` traces its step twice
-    bundle.model.compile(optimizer, **pretraining_objectives())
-    return bundle
+    with devices.scope(), precision(config.precision):
+        bundle = keras_bert.create(bert, tokenizer, "pretraining_model")
+        model = prepare(bundle.model, config.accumulate)
+        model.compile(adamw(warmup_linear(config.learning_rate, steps // 10, steps)), **pretraining_objectives())
+    return bundle, model
 
 
-def steps_in(seconds, config, documents, tokenizer):
+def steps_in(seconds, config, devices, documents, tokenizer):
     """How many steps fit into the time, a multiple of `REPORTS`: tried with a model that is then thrown away.
 
     The number of steps is fixed before training, so that the learning rate reaches its end, and the run can be made
     again by giving `steps`.
     """
     started = time.monotonic()
-    model = compiled(config, tokenizer, TIMED_STEPS).model
+    _, model = compiled(config, devices, tokenizer, TIMED_STEPS)
     stamps = []
     watch = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: stamps.append(time.monotonic()))
     model.fit(batches(config, documents, tokenizer, TIMED_STEPS), callbacks=[watch], shuffle=False, verbose=0)
@@ -213,28 +272,46 @@ def steps_in(seconds, config, documents, tokenizer):
     return max(1, int(left * TRAINING_SHARE / step / REPORTS)) * REPORTS
 
 
-def fit(config, model, data, steps, held_batches):
-    """Trains, and gives the curve: a list of dicts with "step", training results and held-out results."""
-    reports = max(count for count in range(1, REPORTS + 1) if steps % count == 0)
-    shown = {"mlm_logits_cross_entropy": "mlm loss", "nsp_logits_accuracy": "nsp accuracy"}
-    with ProgressBar(steps, "pretrain", shown) as bar:
-        history = model.fit(
-            data,
-            epochs=reports,
-            steps_per_epoch=steps // reports,
-            validation_data=held_batches,
-            callbacks=[bar],
-            shuffle=False,
-            verbose=0,
-        ).history
-    return [
-        {
-            "step": (report + 1) * steps // reports,
-            "train": named({name: values[report] for name, values in history.items()}),
-            "held_out": named({name.removeprefix("val_"): v[report] for name, v in history.items() if "val_" in name}),
-        }
-        for report in range(reports)
-    ]
+def fit(model, batches_from, first, steps, held_batches, curve, checkpoints, shown):
+    """Trains from step `first` on, and adds to the curve.
+
+    Args:
+        batches_from: step -> the batches from it to the last one.
+        curve: list of dicts with "step", training results and held-out results; a piece of the run gives one.
+        checkpoints: list of callbacks; they see the curve with the piece in it.
+        shown: whether this process has the progress bar.
+    """
+    length = steps // max(count for count in range(1, REPORTS + 1) if steps % count == 0)
+
+    def add(_, logs):
+        held = {name.removeprefix("val_"): value for name, value in logs.items() if name.startswith("val_")}
+        curve.append({"step": length * (len(curve) + 1), "train": named(logs), "held_out": named(held)})
+
+    titles = {"mlm_logits_cross_entropy": "mlm loss", "nsp_logits_accuracy": "nsp accuracy"}
+    with ProgressBar(steps, "pretrain", titles, done=first, shown=shown) as bar:
+        callbacks = [bar, keras.callbacks.LambdaCallback(on_epoch_end=add), *checkpoints]
+        for start, pieces, piece in remaining(first, steps, length):
+            model.fit(
+                batches_from(start),
+                epochs=pieces,
+                steps_per_epoch=piece,
+                validation_data=held_batches,
+                callbacks=callbacks,
+                shuffle=False,
+                verbose=0,
+            )
+
+
+def remaining(first, steps, length):
+    """What is left of a run in pieces of `length` steps: (first step, number of pieces, their steps).
+
+    A piece that was interrupted comes first; its training results are those of the steps that were left.
+    """
+    left = -first % length
+    if left:
+        yield first, 1, left
+    if first + left < steps:
+        yield first + left, (steps - first - left) // length, length
 
 
 def named(logs):
