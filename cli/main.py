@@ -4,6 +4,7 @@ import typer
 
 from keras_bert_cli import (
     convert_model,
+    data_service,
     distill_model,
     doctor,
     evaluate_tasks,
@@ -59,6 +60,7 @@ app.command("serve")(serve_models.serve)
 app.command("serve-config")(serve_config.serve_config)
 app.command("prepare")(prepare_corpus.prepare)
 app.command("show-data")(show_data.show_data)
+app.command("data-service")(data_service.data_service)
 app.command("pretrain")(pretrain_model.pretrain)
 app.command("distill")(distill_model.distill)
 app.command("tokenize")(tokenize_text.tokenize)

@@ -77,7 +77,7 @@ def test_packed_tokens_and_pooled_vectors_equal_separate_ones(family):  # P58, P
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_packed_loss_and_gradients_equal_separate_ones(family):
+def test_packed_loss_and_gradients_equal_separate_ones(family):  # P58
     import tensorflow as tf
 
     config = tiny_config(pooler=True, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **FAMILIES[family])

@@ -4,34 +4,38 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.training.hashing import below, example_key, stream
-from keras_bert.training.pairs import row_budget
+from keras_bert.training.pairs import Examples, row_budget
 
 
 def sequence_maker(
-    documents, *, max_length, cls_id, sep_id, pad_id, seed, across_documents=True, short_probability=0.0
+    documents, *, max_length, cls_id, sep_id, pad_id, seed, single_documents=False, short_probability=0.0
 ):
-    """Makes rows of whole sentences, as many as fit: [CLS] sentences [SEP], with a [SEP] where a document ends.
+    """Makes rows without pairs: [CLS] sentences [SEP].
+
+    Either of whole sentences, as many as fit, going on with the next document after a [SEP]; a sentence is cut only if
+    it alone is longer than the row. Or of a single document, filled to the end, so that the last sentence is cut: whole
+    sentences would leave room that no other sequence fits into when rows are packed.
 
     One epoch reads the corpus about once. Example i starts at the sentence that holds token (i + u) * stride, with a
-    fraction u that differs by epoch. A sentence is cut only if it alone is longer than the row.
+    fraction u that differs by epoch.
 
     Args:
         documents: TokenizedDocuments.
         max_length: T.
         cls_id, sep_id, pad_id: ids of the special tokens.
         seed: int64.
-        across_documents: whether a row goes on with the next document where one ends.
+        single_documents: whether a row ends with its document.
         short_probability: share of the examples that fill a random part of the row only.
 
     Returns:
-        The number of examples in an epoch, and a function (epoch, example_index) -> features, both (B,) int64. It gives
-        "token_ids", "segment_ids" (all 0), "padding_mask", "word_ids" (B, T) int32 as `pair_maker` does; "sentences"
-        (B, 2) int64, the half-open range that a row is taken from; and "example_index".
+        Examples. Their features are "token_ids", "segment_ids" (all 0), "padding_mask", "word_ids" (B, T) int32 as
+        `pair_maker` makes them; "sentences" (B, 2) int64, the half-open range that a row is taken from; and
+        "example_index".
 
     Raises:
         ValueError: there is no sentence, `max_length` is under 4, or `short_probability` is not a share.
 
-    Source: Liu et al. 2019, section 4.2, FULL-SENTENCES and DOC-SENTENCES.
+    Source: Liu et al. 2019, section 4.2, FULL-SENTENCES and DOC-SENTENCES. Differs: the cut of the latter's sentences.
     """
     check_sequences(documents, max_length, short_probability)
     room = max_length - 2
@@ -41,25 +45,36 @@ def sequence_maker(
     word_numbers = np.cumsum(documents.word_starts, dtype=np.int32)
     word_numbers = tf.constant(np.insert(word_numbers, ends, -1))
     document_of = np.repeat(np.arange(len(ends)), np.diff(documents.document_starts))  # of each sentence
-    lengths = np.diff(documents.sentence_starts)
+    sizes = np.diff(documents.sentence_starts)
     starts = tf.constant(documents.sentence_starts[:-1] + document_of, tf.int64)  # of sentences, in the line
-    stops = tf.constant(documents.sentence_starts[:-1] + document_of + lengths, tf.int64)
-    limits = np.full(len(lengths), len(lengths)) if across_documents else documents.document_starts[1:][document_of]
+    stops = tf.constant(documents.sentence_starts[:-1] + document_of + sizes, tf.int64)
+    limits = documents.document_starts[1:][document_of] if single_documents else np.full(len(sizes), len(sizes))
     limits = tf.constant(limits, tf.int64)  # where a row from each sentence ends at the latest
     cumulative = tf.constant(documents.sentence_starts[1:], tf.int64)
     total = len(documents.token_ids)
     count = -(-total // room)
 
-    def make(epoch, example_index):
+    def choose(epoch, example_index):
+        """The range of sentences, where it starts in the line, and how many tokens of it are taken; each (B,)."""
         key = example_key(seed, epoch, example_index)
         offset = below(stream(example_key(seed, epoch, 0), "pairs/start"), total)
         place = (example_index * total // count + offset) % total
         first = tf.searchsorted(cumulative, place, side="right", out_type=tf.int64)
         start = tf.gather(starts, first)
         budget = row_budget(key, room, short_probability)
-        end = tf.searchsorted(stops, start + budget, side="right", out_type=tf.int64)  # sentences that end in the row
+        if single_documents:
+            end = 1 + tf.searchsorted(stops, start + budget, side="left", out_type=tf.int64)  # the last one may be cut
+        else:
+            end = tf.searchsorted(stops, start + budget, side="right", out_type=tf.int64)  # those that end in the row
         end = tf.minimum(tf.maximum(end, first + 1), tf.gather(limits, first))
-        length = tf.minimum(tf.gather(stops, end - 1) - start, budget)[:, None]
+        return first, end, start, tf.minimum(tf.gather(stops, end - 1) - start, budget)
+
+    def lengths(epoch, example_index):
+        return 2 + tf.cast(choose(epoch, example_index)[-1], tf.int32)
+
+    def make(epoch, example_index):
+        first, end, start, length = choose(epoch, example_index)
+        length = length[:, None]
         position = tf.range(max_length, dtype=tf.int64)[None, :]  # (1, T)
         inside = (position >= 1) & (position <= length)
         source = tf.where(inside, start[:, None] + position - 1, 0)
@@ -74,7 +89,7 @@ def sequence_maker(
             "example_index": example_index,
         }
 
-    return count, make
+    return Examples(count, make, lengths)
 
 
 def check_sequences(documents, max_length, short_probability):

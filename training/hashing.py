@@ -21,9 +21,13 @@ STREAMS = (
     "mask/span",
     "pairs/short",
     "pairs/length",
+    "packing/order",
+    "mask/similar",
+    "replaced/token",
 )
 
 
+@tf.function(autograph=False)  # a pipeline has two hundred of these: as one operation each it is traced much faster
 def mix(bits):
     """Scrambles uint32 numbers, one to one: each input bit flips each output bit half of the time.
 

@@ -7,7 +7,9 @@ import tensorflow as tf
 
 from keras_bert.training.hashing import below, draw, example_key, stream
 
-MASKED, RANDOM = 0.8, 0.1  # of the chosen tokens; the rest stays as it is
+# Of the chosen tokens: how many become [MASK], and how many a random token; the rest stays as it is.
+BERT_SHARES = (0.8, 0.1)
+ELECTRA_SHARES = (0.85, 0.0)  # as its code has it
 
 
 def maskable_table(vocab, special_ids):
@@ -19,7 +21,7 @@ def maskable_table(vocab, special_ids):
     return table
 
 
-def mask_tokens(features, *, maskable, mask_id, max_predictions, seed, epoch, rate=0.15):
+def mask_tokens(features, *, maskable, mask_id, max_predictions, seed, epoch, rate=0.15, shares=BERT_SHARES):
     """Chooses tokens to predict and corrupts them: 80% [MASK], 10% random, 10% kept.
 
     Of a sequence's m maskable tokens exactly `round(rate * m)` are chosen: at least one, at most `max_predictions`.
@@ -33,6 +35,7 @@ def mask_tokens(features, *, maskable, mask_id, max_predictions, seed, epoch, ra
         seed, epoch: int64, `epoch` a scalar or (B,). With "example_index" they decide the mask, whatever the
             batch, the order or the number of workers.
         rate: share of the maskable tokens to choose.
+        shares: of the chosen ones, how many become [MASK] and how many a random token.
 
     Returns:
         `features` with "token_ids" corrupted, and "masked_positions" (B, P) int32, "labels" (B, P) int32 and
@@ -48,11 +51,11 @@ def mask_tokens(features, *, maskable, mask_id, max_predictions, seed, epoch, ra
     token_ids, key = features["token_ids"], example_key(seed, epoch, features["example_index"])
     is_maskable = tf.gather(tf.constant(maskable), token_ids) & (features["padding_mask"] > 0)  # (B, T)
     positions, chosen = choose(is_maskable, rate, max_predictions, stream(key, "mask/choice"))
-    return corrupt(features, positions, chosen, maskable=maskable, mask_id=mask_id, key=key)
+    return corrupt(features, positions, chosen, maskable=maskable, mask_id=mask_id, key=key, shares=shares)
 
 
-def corrupt(features, positions, chosen, *, maskable, mask_id, key):
-    """Puts 80% [MASK], 10% random tokens, 10% themselves at the chosen positions, each decided by itself.
+def corrupt(features, positions, chosen, *, maskable, mask_id, key, shares=BERT_SHARES):
+    """Puts [MASK], random tokens or themselves at the chosen positions, each decided by itself.
 
     Args:
         positions: (B, P) int32; chosen: (B, P) bool, whether a slot is used.
@@ -61,15 +64,24 @@ def corrupt(features, positions, chosen, *, maskable, mask_id, key):
     Returns:
         `features` with the results that `mask_tokens` describes.
     """
-    token_ids = features["token_ids"]
-    originals = tf.gather(token_ids, positions, batch_dims=1)  # (B, P)
+    masked, random = shares
+    originals = tf.gather(features["token_ids"], positions, batch_dims=1)  # (B, P)
     action = draw(stream(key, "mask/action")[:, None], positions)  # (B, P)
-    bits = draw(stream(key, "mask/replacement")[:, None], positions)
-    drawable = np.flatnonzero(maskable).astype(np.int32)
-    replacements = tf.gather(tf.constant(drawable), below(bits, len(drawable)))
-    replacements = tf.where(action < share(MASKED + RANDOM), replacements, originals)
-    replacements = tf.where(action < share(MASKED), mask_id, replacements)
+    replacements = tf.where(action < share(masked + random), random_tokens(maskable, key, positions), originals)
+    replacements = tf.where(action < share(masked), mask_id, replacements)
+    return replace(features, positions, chosen, originals, replacements)
 
+
+def random_tokens(maskable, key, positions):
+    """A token for each position, (B, P) int32, drawn from all that may be chosen."""
+    drawable = np.flatnonzero(maskable).astype(np.int32)
+    bits = draw(stream(key, "mask/replacement")[:, None], positions)
+    return tf.gather(tf.constant(drawable), below(bits, len(drawable)))
+
+
+def replace(features, positions, chosen, originals, replacements):
+    """Puts replacements (B, P) in the tokens' places, and makes the originals the labels."""
+    token_ids = features["token_ids"]
     # Adding differences, not writing values: the unused slots all point at position 0 and add nothing there.
     differences = tf.where(chosen, replacements - originals, 0)
     rows = tf.broadcast_to(tf.range(tf.shape(token_ids)[0])[:, None], tf.shape(positions))
@@ -105,7 +117,7 @@ def choice_count(is_maskable, rate, max_predictions):
 
 def share(fraction):
     """The uint32 under which `fraction` of all hashes lie."""
-    return tf.constant(round(fraction * 2**32), tf.uint32)
+    return tf.constant(min(round(fraction * 2**32), 2**32 - 1), tf.uint32)
 
 
 def check_masking(features, rate, max_predictions, needed=("token_ids", "padding_mask", "example_index")):

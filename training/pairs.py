@@ -1,6 +1,8 @@
 """Uses TensorFlow. Sentence pairs for next-sentence or sentence-order prediction, from documents in flat arrays."""
 
 import dataclasses
+import typing
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -27,6 +29,20 @@ class TokenizedDocuments:
     sentence_starts: np.ndarray
     document_starts: np.ndarray
     word_starts: np.ndarray
+
+
+class Examples(typing.NamedTuple):
+    """An epoch of examples, each a function of (seed, epoch, example index).
+
+    Args:
+        count: of examples in an epoch.
+        make: (epoch, example_index), both (B,) int64 -> features.
+        lengths: (epoch, example_index) -> (B,) int32, how many tokens each will have; it costs less than making them.
+    """
+
+    count: int
+    make: Callable
+    lengths: Callable
 
 
 def tokenize_documents(documents, tokenizer, segmenter=None, texts_at_once=1024):
@@ -68,11 +84,10 @@ def pair_maker(documents, *, max_length, cls_id, sep_id, pad_id, seed, task="nex
         short_probability: share of the examples that fill a random part of the row only, from 2 tokens up.
 
     Returns:
-        The number of examples in an epoch, and a function (epoch, example_index) -> features, both (B,) int64. It gives
-        "token_ids", "segment_ids", "padding_mask" (B, T) int32; "word_ids" (B, T) int32, one number at the tokens of a
-        word, -1 at special tokens and padding; "next_sentence_label" (B,) int32, 0 = the second part follows the first,
-        1 = it does not; "sentences" (B, 4) int64, the half-open ranges of sentences of the first and the second part;
-        and "example_index". It is all a function of (seed, epoch, example index).
+        Examples. Their features are "token_ids", "segment_ids", "padding_mask" (B, T) int32; "word_ids" (B, T) int32,
+        one number at the tokens of a word, -1 at special tokens and padding; "next_sentence_label" (B,) int32, 0 = the
+        second part follows the first, 1 = it does not; "sentences" (B, 4) int64, the half-open ranges of sentences of
+        the first and the second part; and "example_index".
 
     Raises:
         ValueError: too few documents or sentences, `max_length` is under 5, the task is unknown, or
@@ -92,13 +107,14 @@ def pair_maker(documents, *, max_length, cls_id, sep_id, pad_id, seed, task="nex
     document_count = len(documents.document_starts) - 1
 
     # A may start at every sentence that another one follows in its document; `ends` counts those sentences' tokens.
-    lengths = np.diff(documents.sentence_starts)
-    lengths[documents.document_starts[1:] - 1] = 0
-    ends = tf.constant(np.cumsum(lengths), tf.int64)
-    total = int(lengths.sum())
+    followed = np.diff(documents.sentence_starts)
+    followed[documents.document_starts[1:] - 1] = 0
+    ends = tf.constant(np.cumsum(followed), tf.int64)
+    total = int(followed.sum())
     count = -(-total // room)
 
-    def make(epoch, example_index):
+    def choose(epoch, example_index):
+        """Sentences (B, 4) of A and B, tokens that fit (B,), whether B is another one or before A (B,)."""
         key = example_key(seed, epoch, example_index)
         offset = below(stream(example_key(seed, epoch, 0), "pairs/start"), total)
         place = (example_index * total // count + offset) % total
@@ -119,8 +135,16 @@ def pair_maker(documents, *, max_length, cls_id, sep_id, pad_id, seed, task="nex
             other_start = first + below(stream(key, "pairs/sentence"), last - first)
             other_end = run_end(other_start, tf.maximum(budget - a_length, 1), other)
             follows = tf.where(differs, other_start, split), tf.where(differs, other_end, end)
+        return tf.stack([*before, *follows], axis=1), budget, differs
+
+    def lengths(epoch, example_index):
+        sentences, budget, _ = choose(epoch, example_index)
+        a_start, a_end, b_start, b_end = tf.unstack(tf.gather(sentence_starts, sentences), axis=1)  # in tokens
+        return 3 + tf.cast(sum(longest_first(a_end - a_start, b_end - b_start, budget)), tf.int32)
+
+    def make(epoch, example_index):
+        sentences, budget, differs = choose(epoch, example_index)
         swapped = differs & (task == "sentence_order")
-        sentences = tf.stack([*before, *follows], axis=1)  # (B, 4)
         return {
             **pack(sentences, budget, swapped),
             "next_sentence_label": tf.cast(differs, tf.int32),
@@ -157,7 +181,7 @@ def pair_maker(documents, *, max_length, cls_id, sep_id, pad_id, seed, task="nex
             "word_ids": tf.where(in_a | in_b, tf.gather(word_numbers, source), -1),
         }
 
-    return count, make
+    return Examples(count, make, lengths)
 
 
 def longest_first(a_length, b_length, budget):

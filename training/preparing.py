@@ -10,10 +10,7 @@ import hashlib
 import itertools
 import json
 import multiprocessing
-import os
 import re
-import threading
-from multiprocessing.connection import wait
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +18,7 @@ import tensorflow as tf
 
 from keras_bert.files import replace_file
 from keras_bert.tokenization.tokenizer import Tokenizer
+from keras_bert.training.child_process import end_with_parent
 from keras_bert.training.corpus import split_sentences
 from keras_bert.training.shards import FORMAT, MANIFEST, encode_record
 from keras_bert.training.text_files import corpus_lines, find_files
@@ -131,16 +129,10 @@ WORKER = {}
 def start_worker(folder, segmenter, alone=False):
     """Loads what a process needs for all its shards."""
     if alone:
-        threading.Thread(target=end_with_parent, daemon=True).start()
+        end_with_parent()
         tf.config.threading.set_intra_op_parallelism_threads(1)
         tf.config.threading.set_inter_op_parallelism_threads(1)
     WORKER.update(tokenizer=Tokenizer.from_folder(folder), segmenter=find_segmenter(segmenter))
-
-
-def end_with_parent():
-    """Ends this process when the one that started it is gone, killed too."""
-    wait([multiprocessing.parent_process().sentinel])
-    os._exit(1)
 
 
 def make_shard(path, lines, settings):

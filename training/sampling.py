@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.training.hashing import permute
+from keras_bert.training.masking import BERT_SHARES
 from keras_bert.training.pretraining_batches import example_maker
 
 MOST = 2000
@@ -20,7 +21,7 @@ def sample_examples(
     """
     if not 0 < rate < 1:
         raise ValueError(f"`rate` must be between 0 and 1, got {rate}.")
-    count, make = example_maker(
+    count, make, _ = example_maker(
         documents,
         tokenizer,
         max_length=max_length,
@@ -29,6 +30,8 @@ def sample_examples(
         pairing=pairing,
         masking=masking,
         rate=rate,
+        shares=BERT_SHARES,
+        similar=None,
         short_probability=short_probability,
     )
     parts = []

@@ -4,12 +4,25 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.training.hashing import draw, example_key, stream
-from keras_bert.training.masking import check_masking, choice_count, corrupt, share
+from keras_bert.training.masking import BERT_SHARES, check_masking, choice_count, corrupt, share
+from keras_bert.training.word_replacement import replace_words, word_starts
 
 NEEDED = ("token_ids", "padding_mask", "word_ids", "example_index")
 
 
-def mask_words(features, *, maskable, mask_id, max_predictions, seed, epoch, rate=0.15, span_lengths=None):
+def mask_words(
+    features,
+    *,
+    maskable,
+    mask_id,
+    max_predictions,
+    seed,
+    epoch,
+    rate=0.15,
+    shares=BERT_SHARES,
+    span_lengths=None,
+    similar=None,
+):
     """Chooses whole words, or spans of words, and corrupts each piece: 80% [MASK], 10% random, 10% kept.
 
     Words are taken in random order until `round(rate * m)` of the m maskable tokens are chosen; a word that would
@@ -19,9 +32,11 @@ def mask_words(features, *, maskable, mask_id, max_predictions, seed, epoch, rat
     Args:
         features: as for `mask_tokens`, and "word_ids" (B, T) int32: the same number at all pieces of a word, another
             at its neighbours, -1 at special tokens and padding. `pair_maker` and `number_words` make it.
-        maskable, mask_id, max_predictions, seed, epoch, rate: as for `mask_tokens`.
+        maskable, mask_id, max_predictions, seed, epoch, rate, shares: as for `mask_tokens`.
         span_lengths: None for single words; or the shares of spans of 1, 2, ... words, which sum to 1, such as
             MacBERT's (0.4, 0.3, 0.2, 0.1). A row's words are cut into spans of drawn lengths, other ones in each epoch.
+        similar: None, or a table from `similar_words`: a similar word then stands in place of [MASK], as in MacBERT,
+            and each word, of a span too, is corrupted as a whole.
 
     Returns:
         As `mask_tokens`: positions, labels and weights are those of pieces.
@@ -30,7 +45,7 @@ def mask_words(features, *, maskable, mask_id, max_predictions, seed, epoch, rat
         ValueError: as `mask_tokens`; `span_lengths` are not shares.
 
     Source: whole words, `create_pretraining_data.py` of May 2019; spans, Joshi et al. 2020 and Cui et al. 2020.
-    Differs: spans do not overlap by construction, and what replaces a token is drawn for each piece, in a span too.
+    Differs: spans do not overlap by construction, and [MASK] or not is drawn for each piece, in a span too.
     """
     check_masking(features, rate, max_predictions, NEEDED)
     check_spans(span_lengths)
@@ -40,7 +55,10 @@ def mask_words(features, *, maskable, mask_id, max_predictions, seed, epoch, rat
     if span_lengths is not None:
         starts = span_starts(starts, is_maskable, span_lengths, stream(key, "mask/span"))
     positions, chosen = choose_units(starts, is_maskable, rate, max_predictions, stream(key, "mask/choice"))
-    return corrupt(features, positions, chosen, maskable=maskable, mask_id=mask_id, key=key)
+    options = {"maskable": maskable, "key": key, "shares": shares}
+    if similar is None:
+        return corrupt(features, positions, chosen, mask_id=mask_id, **options)
+    return replace_words(features, positions, chosen, similar=similar, **options)
 
 
 def number_words(features, continuations):
@@ -58,12 +76,6 @@ def number_words(features, continuations):
 def continuation_table(vocab):
     """Which ids go on a word: a (V,) bool array, True for `##` pieces."""
     return np.array([len(token) > 2 and token.startswith("##") for token in vocab])
-
-
-def word_starts(word_ids):
-    """Where a word, a special token or padding begins: (B, T) bool."""
-    changes = word_ids[:, 1:] != word_ids[:, :-1]
-    return tf.concat([tf.ones_like(word_ids[:, :1], tf.bool), changes], axis=1)
 
 
 def span_starts(starts, is_maskable, span_lengths, key):

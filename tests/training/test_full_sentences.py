@@ -13,7 +13,7 @@ T = 40
 
 
 def rows(epochs, max_length=T, tokenized=TOKENIZED, **options):
-    count, make = sequence_maker(tokenized, max_length=max_length, cls_id=2, sep_id=3, pad_id=0, seed=5, **options)
+    count, make, _ = sequence_maker(tokenized, max_length=max_length, cls_id=2, sep_id=3, pad_id=0, seed=5, **options)
     features = make(
         tf.repeat(tf.cast(epochs, tf.int64), count), tf.tile(tf.range(count, dtype=tf.int64), [len(epochs)])
     )
@@ -24,9 +24,8 @@ def sentence_ids(number):
     return TOKENIZED.token_ids[TOKENIZED.sentence_starts[number] : TOKENIZED.sentence_starts[number + 1]].tolist()
 
 
-@pytest.mark.parametrize("across", [True, False])
-def test_rows_are_whole_sentences_as_many_as_fit(across):
-    features = rows(range(20), across_documents=across)
+def test_rows_are_whole_sentences_as_many_as_fit():
+    features = rows(range(20))
     assert len(features["token_ids"]) > 300
     crossing = 0
     for ids, mask, segments, words, (first, end) in zip(
@@ -47,11 +46,38 @@ def test_rows_are_whole_sentences_as_many_as_fit(across):
         assert segments.sum() == 0
         assert ((words >= 0) == (ids > 4)).all()
         assert len(set(words[ids > 4])) == (ids > 4).sum()
-        more = end < len(TOKENIZED.sentence_starts) - 1
-        if more and (across or end not in TOKENIZED.document_starts):  # the next sentence would not fit
+        if end < len(TOKENIZED.sentence_starts) - 1:  # the next sentence would not fit
             separator = end in TOKENIZED.document_starts
             assert len(row) + separator + len(sentence_ids(end)) > T
-    assert (crossing > 0) == across
+    assert crossing > 0
+
+
+def test_rows_of_single_documents_are_full_or_end_with_theirs():
+    features = rows(range(20), single_documents=True)
+    cut = ended = 0
+    names = ("token_ids", "padding_mask", "sentences")
+    for ids, mask, (first, end) in zip(*(features[name] for name in names), strict=True):
+        document = np.searchsorted(TOKENIZED.document_starts, first, side="right")
+        assert end <= TOKENIZED.document_starts[document]
+        tokens = [token for number in range(first, end) for token in sentence_ids(number)]
+        row = [2, *tokens[: T - 2], 3]
+        assert ids.tolist() == row + [0] * (T - len(row))
+        assert mask.sum() == len(row)
+        cut += len(tokens) > T - 2
+        ended += len(row) < T
+        assert len(row) == T or end == TOKENIZED.document_starts[document]
+        assert len(tokens) - len(sentence_ids(end - 1)) < T - 2  # no sentence of which nothing is seen
+    assert cut > 100
+    assert ended > 30
+
+
+@pytest.mark.parametrize("options", [{}, {"single_documents": True, "short_probability": 0.3}, {"max_length": 6}])
+def test_lengths_are_those_of_the_rows(options):
+    count, make, lengths = sequence_maker(
+        TOKENIZED, cls_id=2, sep_id=3, pad_id=0, seed=5, **{"max_length": T, **options}
+    )
+    place = tf.zeros([count], tf.int64) + 3, tf.range(count, dtype=tf.int64)
+    np.testing.assert_array_equal(lengths(*place), make(*place)["padding_mask"].numpy().sum(axis=1))
 
 
 def test_a_sentence_longer_than_the_row_is_cut():

@@ -52,7 +52,7 @@ def gradients(model, inputs, y, weights):
     return [loss, *tape.gradient(loss, model.trainable_variables)]
 
 
-def test_loss_and_metrics_are_weighted_means_over_all_batches():
+def test_loss_and_metrics_are_weighted_means_over_all_batches():  # P51
     model, inputs, y, weights = case()
     model.compile("sgd", **pretraining_objectives())
     logs = model.evaluate(inputs, y, sample_weight=weights, batch_size=2, verbose=0, return_dict=True)
@@ -65,7 +65,7 @@ def test_loss_and_metrics_are_weighted_means_over_all_batches():
     )
 
 
-def test_labels_at_unused_slots_have_no_effect():
+def test_labels_at_unused_slots_have_no_effect():  # P51
     model, inputs, y, weights = case()
     other = dict(y, mlm_logits=np.where(weights["mlm_logits"] == 1, y["mlm_logits"], (y["mlm_logits"] + 5) % V))
     assert (other["mlm_logits"] != y["mlm_logits"]).sum() == 10

@@ -46,7 +46,7 @@ def within_3_sigma(count, total, probability):
     return abs(count - total * probability) <= 3 * math.sqrt(total * probability * (1 - probability))
 
 
-def test_ten_thousand_sequences_are_15_percent_and_80_10_10():
+def test_ten_thousand_sequences_are_15_percent_and_80_10_10():  # P55
     features = sequences(10_000)
     masked = mask(features)
     before, after = features["token_ids"], masked["token_ids"]
@@ -119,7 +119,7 @@ def test_equals_plain_python():
 
 @pytest.mark.parametrize("batch_size", [1, 7, 64])
 @pytest.mark.parametrize("parallel_calls", [1, 4])
-def test_same_masks_for_any_batch_size_and_parallelism(batch_size, parallel_calls):
+def test_same_masks_for_any_batch_size_and_parallelism(batch_size, parallel_calls):  # P56
     features = sequences(200)
     whole = mask(features, epoch=3)
     data = tf.data.Dataset.from_tensor_slices(features).batch(batch_size)
@@ -147,7 +147,7 @@ def test_padding_to_another_length_changes_nothing():
         np.testing.assert_array_equal(mask(longer)[name][:, : value.shape[-1]] if value.ndim == 2 else value, value)
 
 
-def test_other_masks_in_the_next_epoch_and_for_another_seed():
+def test_other_masks_in_the_next_epoch_and_for_another_seed():  # P56
     features = sequences(500)
     first, again, epoch, seed = mask(features), mask(features), mask(features, epoch=1), mask(features, seed=8)
     np.testing.assert_array_equal(first["token_ids"], again["token_ids"])

@@ -18,11 +18,18 @@ T = 40
 
 def pairs(epochs, seed=5, max_length=T, tokenized=TOKENIZED, **options):
     """All examples of the given epochs, as arrays."""
-    count, make = pair_maker(tokenized, max_length=max_length, seed=seed, **IDS, **options)
+    count, make, _ = pair_maker(tokenized, max_length=max_length, seed=seed, **IDS, **options)
     features = make(
         tf.repeat(tf.cast(epochs, tf.int64), count), tf.tile(tf.range(count, dtype=tf.int64), [len(epochs)])
     )
     return {name: value.numpy() for name, value in features.items()}
+
+
+@pytest.mark.parametrize("options", [{}, {"task": "sentence_order", "short_probability": 0.3}, {"max_length": 6}])
+def test_lengths_are_those_of_the_rows(options):
+    count, make, lengths = pair_maker(TOKENIZED, seed=5, **IDS, **{"max_length": T, **options})
+    place = tf.zeros([count], tf.int64) + 3, tf.range(count, dtype=tf.int64)
+    np.testing.assert_array_equal(lengths(*place), make(*place)["padding_mask"].numpy().sum(axis=1))
 
 
 def place(token_id):
@@ -153,7 +160,7 @@ def test_an_epoch_reads_the_corpus_about_once_and_starts_elsewhere_each_time():
 
 def test_same_for_any_batch_and_order_and_other_for_another_seed():
     whole = pairs([3])
-    count, make = pair_maker(TOKENIZED, max_length=T, seed=5, **IDS)
+    count, make, _ = pair_maker(TOKENIZED, max_length=T, seed=5, **IDS)
     order = np.random.default_rng(0).permutation(count)[:7]
     some = make(tf.constant(3, tf.int64), tf.constant(order, tf.int64))
     for name, value in some.items():

@@ -104,6 +104,20 @@ def test_words_of_a_segmenter_and_long_lines(tmp_path, tokenizer):
     assert found.word_starts[:6].tolist() == [True, False, True, False, False, True]
 
 
+def test_a_mixed_corpus_is_read_as_a_clean_one(tmp_path, tokenizer):
+    long = "time " * 210_000  # a line of 1 MB
+    clean = [["Time day.", "Way man."], ["World."], [f"{long}."], ["Child.", "Group."]]
+    write_corpus(tmp_path / "clean.txt", clean)
+    lines = ["\ufeff", "", "Time day.", "Way man.", " ", "", "\t", "World.", "", f"{long}.", "", "", "Child.", "Group."]
+    (tmp_path / "mixed.txt").write_bytes("\r\n".join(lines).encode())
+    for name in ("clean", "mixed"):
+        prepare([tmp_path / f"{name}.txt"], tmp_path / name, tokenizer)
+    (one, _), (other, names) = (read_shards(tmp_path / name) for name in ("clean", "mixed"))
+    for field in vars(one):
+        np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
+    assert [name.rsplit(":", 1)[1] for name in names] == ["3", "8", "10", "13"]
+
+
 def test_bad_lines_are_left_out_only_if_asked(tmp_path, tokenizer):
     path = tmp_path / "bad.txt"
     path.write_bytes(b"Time.\nCaf\xe9.\nDay.\n")
@@ -186,7 +200,7 @@ def start(tmp_path, corpus, out, processes, chunk=CHUNK):
 
 
 @pytest.mark.slow
-def test_two_processes_and_a_killed_run_give_the_same(tmp_path, tokenizer):
+def test_two_processes_and_a_killed_run_give_the_same(tmp_path, tokenizer):  # P53
     corpus = write_corpus(tmp_path / "corpus.txt", documents(3000))
     prepare([corpus], tmp_path / "one", tokenizer, chunk=20_000)
     expected = contents(tmp_path / "one")
@@ -226,7 +240,7 @@ def children(pid):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc, which is not here")
-def test_memory_does_not_grow_with_the_corpus(tmp_path):
+def test_memory_does_not_grow_with_the_corpus(tmp_path):  # P53
     # measured with 10 and 40 MB: 2,096 and 2,186 MB for three processes, 583 MB of each after the imports
     code = "import resource, keras_bert.training.preparing; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     imports = 1024 * int(subprocess.check_output([sys.executable, "-c", code], stderr=subprocess.DEVNULL))

@@ -71,7 +71,7 @@ def test_by_a_segmenter():
 @pytest.mark.parametrize(
     "parts", [("使用", "语文", "模型"), ("使用",), ("使用", "语言", "模型", "来"), ("语言", "使用", "模型"), ()]
 )
-def test_words_that_are_not_the_text_fall_back_to_characters(parts):
+def test_words_that_are_not_the_text_fall_back_to_characters(parts):  # P57
     assert words(["使用语言模型", "模型"], segmented(*parts))[0] == [["使"], ["用"], ["语"], ["言"], ["模"], ["型"]]
     assert words(["使用语言 playing"], segmented(*parts)) == [[["使"], ["用"], ["语"], ["言"], ["play", "##ing"]]]
 
@@ -81,11 +81,11 @@ def test_word_borders():
     assert word_borders("abc", ["a", "c"]).tolist() == [0, 1, 2]
 
 
-def test_masked_sets_are_unions_of_the_segmenters_words():
+def test_masked_sets_are_unions_of_the_segmenters_words():  # P57
     sentences = ["使用语言模型", "来预测下一个词的概率。"]
     cut = {sentences[0]: ["使用", "语言", "模型"], sentences[1]: ["来", "预测", "下一个", "词", "的", "概率", "。"]}
     documents = tokenize_documents([sentences * 20, sentences], TOKENIZER, cut.__getitem__)
-    count, make = pair_maker(documents, max_length=48, cls_id=2, sep_id=3, pad_id=0, seed=1)
+    count, make, _ = pair_maker(documents, max_length=48, cls_id=2, sep_id=3, pad_id=0, seed=1)
     features = make(np.zeros(40 * count, np.int64), np.arange(40 * count) % count)
     options = {"maskable": maskable_table(VOCAB, range(5)), "mask_id": 4, "max_predictions": 9, "seed": 3}
     seen = set()
