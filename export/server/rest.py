@@ -160,7 +160,7 @@ def _plain(array):
     if array.dtype == object:
         leaves = [leaf.decode(errors="replace") for leaf in array.ravel()]
     elif array.dtype == np.float32:
-        leaves = [float(text) for text in array.ravel().astype(str)]
+        leaves = [float(str(leaf)) for leaf in array.ravel()]
     else:
         return array.tolist()
     return _nested(leaves, array.shape)

@@ -3,7 +3,7 @@
 import pytest
 import tokenizers as huggingface
 
-from benchmarks import data, inference, report, rounds, tokenizers, training
+from benchmarks import data, inference, report, rounds, serving, tokenizers, training
 from keras_bert import Tokenizer
 from keras_bert.tokenization.vocabulary import write_vocab
 from tests.models import VOCAB
@@ -94,3 +94,17 @@ def test_code_points_are_all_there():
     texts = data.code_points()
     assert len(texts) == 1_112_063
     assert texts[0] == "a\x01a"
+
+
+@pytest.mark.slow
+def test_serving_counts_what_was_answered(vocab):
+    lengths = {"short": (3, 6), "none": (90, 99)}
+    table = serving.serving(SIZES, vocab, TEXTS, 4, 0.4, 2, {"short": lengths["short"]})
+    names = [row[0] for row in table.rows]
+    assert names == ["short tokens, one by one", "short tokens, micro-batching"]
+    for row in table.rows:
+        assert float(row[1]) > 0
+        assert int(row[5]) > 0
+        assert row[6] == "0"
+    assert table.rows[0][2] == "1.00"
+    assert serving.texts_by_length(Tokenizer(VOCAB), TEXTS, lengths)["none"] == []
