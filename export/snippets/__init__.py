@@ -57,6 +57,7 @@ def write(folder, format, place, probe, outputs, labels):
     inputs = [input_of(name, array) for name, array in probe.inputs.items()]
     artifact = Artifact(inputs, outputs, probe.signature, model, definition)
     parts = ["# How to ask this file" if definition is None else "# How to ask this SavedModel"]
+    parts.append("The programs run in this folder. Inputs and outputs go by these names.")
     parts.append(_table("input", {i.name: (i.dtype, i.shape) for i in inputs}))
     parts.append(_table("output", {name: (_dtype(array), array.shape) for name, array in outputs.items()}))
     if labels and format != "saved_model":

@@ -64,7 +64,7 @@ def tflite(artifact):
         "tflite::InterpreterBuilder(*model, operations)(&interpreter);\n"
         f'auto* run = interpreter->GetSignatureRunner("{artifact.signature}");\n'
         f"{lines}run->Invoke();\n"
-        f'const TfLiteTensor* answer = run->output_tensor("{first}");  // also: {", ".join(artifact.outputs)}\n'
+        f'const TfLiteTensor* answer = run->output_tensor("{first}");  // one of {", ".join(artifact.outputs)}\n'
     )
 
 

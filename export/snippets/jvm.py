@@ -38,7 +38,7 @@ def java_saved_model(artifact):
         'SavedModelBundle model = SavedModelBundle.load(".", "serve");\n'
         f"{lines}"
         f'Result answers = model.function("{artifact.signature}").call(Map.of({fed}));\n'
-        f'Tensor answer = answers.get("{first}").get();  // also: {", ".join(artifact.outputs)}\n'
+        f'Tensor answer = answers.get("{first}").get();  // one of {", ".join(artifact.outputs)}\n'
     )
 
 
@@ -116,7 +116,7 @@ def java_onnx(artifact):
         "OrtEnvironment env = OrtEnvironment.getEnvironment();\n"
         'OrtSession session = env.createSession("model.onnx");\n'
         f"OrtSession.Result answers = session.run(Map.of({fed}));\n"
-        f'Object answer = answers.get("{first}").get().getValue();  // also: {", ".join(artifact.outputs)}\n'
+        f'Object answer = answers.get("{first}").get().getValue();  // one of {", ".join(artifact.outputs)}\n'
     )
 
 
@@ -130,5 +130,5 @@ def kotlin_onnx(artifact):
         "val env = OrtEnvironment.getEnvironment()\n"
         'val session = env.createSession("model.onnx")\n'
         f"val answers = session.run(mapOf({fed}))\n"
-        f'val answer = answers.get("{first}").get().value  // also: {", ".join(artifact.outputs)}\n'
+        f'val answer = answers.get("{first}").get().value  // one of {", ".join(artifact.outputs)}\n'
     )
