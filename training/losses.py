@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_bert.layers import register
+
 
 def masked_cross_entropy(name="masked_cross_entropy"):
     """Cross entropy from logits, sum(w * l) / sum(w).
@@ -17,17 +19,20 @@ def label_cross_entropy():
     return keras.losses.BinaryCrossentropy(from_logits=True, reduction="mean_with_sample_weight")
 
 
+@register
 def squared_error(y_true, y_pred):
     """Squared error of numbers (B,), one an example; Keras's own would take their mean as it is."""
     return ops.square(ops.cast(y_true, y_pred.dtype) - y_pred)
 
 
+@register
 def graded_cross_entropy(y_true, y_pred):
     """Binary cross entropy of scores (B,), which are logits, and grades (B,) from 0 to 1, one an example."""
     y_pred, y_true = ops.cast(y_pred, "float32"), ops.cast(y_true, "float32")
     return ops.softplus(y_pred) - y_true * y_pred
 
 
+@register
 def span_cross_entropy(y_true, y_pred):
     """Mean cross entropy of an answer's first and last token, one an example.
 

@@ -16,16 +16,17 @@ class Questions:
     Args:
         path: the file, for messages.
         ids, questions, contexts: lists of str.
-        answers: as many lists of (text, start in code points of the context); none where there is no answer.
+        answers: as many lists of (text, start in code points of the context); none where there is no answer. The start
+            is None where the context does not hold the text.
         moved: how many answers did not stand where the file says, and were found elsewhere in their context.
-        unmatched: list of (id, text) of answers that their context does not hold, which are left out.
+        unmatched: list of (id, text) of those that are nowhere in it.
     """
 
     path: Path
     ids: list[str]
     questions: list[str]
     contexts: list[str]
-    answers: list[list[tuple[str, int]]]
+    answers: list[list[tuple[str, int | None]]]
     moved: int
     unmatched: list[tuple[str, str]]
 
@@ -39,36 +40,39 @@ def read_questions(path):
     An answer that does not stand at its `answer_start` is looked for, and the nearest place is taken.
 
     Raises:
-        ValueError: the file has another layout or no question, an id is there twice, or more than 1% of the answers are
-            not in their context.
+        ValueError: the file has another layout or no question, or an id is there twice.
     """
     path = Path(path)
-    rows, moved, unmatched, total = [], 0, [], 0
+    rows, moved, unmatched = [], 0, []
     for context, asked in _asked(path):
         found = []
         for answer in () if asked.get("is_impossible") else asked["answers"]:
             text, start = answer["text"], answer["answer_start"]
-            total += 1
             place = nearest(context, text, start)
             if place is None:
-                unmatched.append((asked["id"], text))
-                continue
-            moved += place != start
+                unmatched.append((str(asked["id"]), text))
+            else:
+                moved += place != start
             found.append((text, place))
-        if found or not asked["answers"] or asked.get("is_impossible"):
-            rows.append((str(asked["id"]), asked["question"], context, found))
-    if not rows and not unmatched:
+        rows.append((str(asked["id"]), asked["question"], context, found))
+    if not rows:
         raise ValueError(f"{path} must hold at least one question, got none.")
-    if len(unmatched) > UNMATCHED_SHARE * total:
-        shown = "; ".join(f"{name}: `{text[:40]}`" for name, text in unmatched[:SHOWN])
-        raise ValueError(
-            f"{len(unmatched)} of {total} answers in {path} are not in their context, at most 1% may be so: {shown}."
-        )
     ids = [row[0] for row in rows]
     if len(set(ids)) < len(ids):
         twice = next(name for name in ids if ids.count(name) > 1)
         raise ValueError(f"{path} has the question id {twice} twice.")
     return Questions(path, ids, *([row[i] for row in rows] for i in (1, 2, 3)), moved, unmatched)
+
+
+def check_matched(questions):
+    """Refuses to learn from a file in which more than 1% of the answers are not in their context; shows some."""
+    total = sum(map(len, questions.answers))
+    if len(questions.unmatched) > UNMATCHED_SHARE * total:
+        shown = "; ".join(f"{name}: `{text[:40]}`" for name, text in questions.unmatched[:SHOWN])
+        raise ValueError(
+            f"{len(questions.unmatched)} of {total} answers in {questions.path} are not in their context, at most 1% "
+            f"may be so: {shown}."
+        )
 
 
 def nearest(context, text, start):

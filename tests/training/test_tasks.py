@@ -26,11 +26,14 @@ def pretrained(tmp_path_factory):
 
 
 def texts(*marks):
-    """64 texts of fillers, each with one of the marks in it, in turn: lists of words, and the marks."""
+    """64 texts of fillers, each with one of the marks in it, in turn: lists of words, and the marks.
+
+    All rows of a task fit in 8 tokens, so that each graph is traced for one width.
+    """
     draw = random.Random(0)
     found = []
     for i in range(COUNT):
-        words = draw.choices(FILLERS, k=draw.randint(2, 6))
+        words = draw.choices(FILLERS, k=draw.randint(2, 3))
         words.insert(draw.randint(0, len(words)), marks[i % len(marks)])
         found.append((words, marks[i % len(marks)]))
     return found
@@ -56,7 +59,7 @@ def regression(path):
 
 
 def tagged(path):
-    tags = {"good": "B-X", "film": "I-X", "world": "S-Y"}  # film goes on where good is before it, else begins
+    tags = {"good": "B-X", "film": "I-X", "world": "S-Y"}  # a mix, in which film begins an entity
     found = texts("good", "film", "world")
     rows = ["\n".join(f"{word} _ {tags.get(word, 'O')}" for word in words) for words, _ in found]
     path.write_text("-DOCSTART- -X- O\n\n" + "\n\n".join(rows) + "\n")
@@ -66,7 +69,7 @@ def tagged(path):
 def questions(path):
     paragraphs = []
     for i, (words, _) in enumerate(texts("film", "film", "b")):
-        context, asked = " ".join(words), {"id": str(i), "question": "film ?", "answers": []}
+        context, asked = " ".join(words), {"id": str(i), "question": "?", "answers": []}
         if "film" in words:
             asked["answers"] = [{"text": "film", "answer_start": context.index("film")}]
         paragraphs.append({"context": context, "qas": [asked | {"is_impossible": "film" not in words}]})
@@ -92,8 +95,9 @@ def groups(path):
 
 
 def passages(path):
-    rows = [f"{['a', 'b', 'c', 'the'][i // 2 % 4]}{' .' * (i // 8)}\t{' '.join(words)}\t{int(mark == 'good')}"
-            for i, (words, mark) in enumerate(texts("good", "bad"))]  # fmt: skip
+    queries = ["a", "b", "c", "the", "hello", "world", "你", "好"]
+    found = enumerate(texts("good", "bad"))
+    rows = [f"{queries[i // 8]}\t{' '.join(words)}\t{int(mark == 'good')}" for i, (words, mark) in found]
     path.with_suffix(".tsv").write_text("\n".join(["query\tpassage\tlabel", *rows]) + "\n")
     return path.with_suffix(".tsv")
 
@@ -128,7 +132,11 @@ def trained(pretrained, tmp_path_factory):
     return train
 
 
-@pytest.mark.parametrize("name", TASKS)
+QUICK = ("tag", "answer", "choose", "embed")  # the others are like choose; test_classify.py is quick too
+EVERY = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in TASKS]
+
+
+@pytest.mark.parametrize("name", EVERY)
 def test_easy_examples_are_learned_and_the_saved_model_answers_alike(trained, name):
     module, config, file, metrics = trained(name)
     score, least = TASKS[name][-1]
@@ -142,17 +150,17 @@ def test_easy_examples_are_learned_and_the_saved_model_answers_alike(trained, na
 
 ASKED = {
     "classify": (["the good film", "a bad b"], None),
-    "classify several": (["the good film", "a bad b"], None),
+    "classify several": (["the film", "a bad b"], None),
     "classify numbers": (["the good", "a bad b"], ["hello", "hello"]),
-    "tag": (["a good film", "the world"], None),
-    "answer": (["film ?"], ["the film b"]),
+    "tag": (["a film b", "the world"], None),
+    "answer": (["?"], ["the film b"]),
     "choose": (["hello"], [["a bad", "a good b", "the a"]]),
     "embed": (["hello good film", "film good hello ."], None),
     "rerank": (["a", "a"], ["the good", "a bad"]),
 }
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", EVERY)
 def test_the_saved_model_predicts(trained, name):
     _, config, *_ = trained(name)
     found = keras_bert.predict(keras_bert.load(config.out), *ASKED[name])
@@ -160,7 +168,7 @@ def test_the_saved_model_predicts(trained, name):
         "classify": lambda: [row["label"] for row in found] == ["good", "bad"],
         "classify several": lambda: [row["labels"] for row in found] == [["f", "g"], []],
         "classify numbers": lambda: np.allclose(found, [1.5, -0.5], atol=0.4),
-        "tag": lambda: [row["labels"] for row in found] == [["O", "B-X", "I-X"], ["O", "B-Y"]],
+        "tag": lambda: [row["labels"] for row in found] == [["O", "B-X", "O"], ["O", "B-Y"]],
         "answer": lambda: (found[0]["answer"], found[0]["start"]) == ("film", 4),
         "choose": lambda: found[0]["choice"] == 1,
         "embed": lambda: found[0] @ found[1] > 0.7,

@@ -14,7 +14,7 @@ from keras_bert.training.fine_tuning import check_settings, finish, fit, load_fo
 from keras_bert.training.losses import span_cross_entropy
 from keras_bert.training.metrics import cmrc_scores, squad_scores
 from keras_bert.training.metrics.answers import HAN
-from keras_bert.training.questions import read_questions
+from keras_bert.training.questions import check_matched, read_questions
 from keras_bert.training.report import Evaluation
 
 USUAL_LENGTH = 384
@@ -70,11 +70,10 @@ def run(config):
     """
     started = time.monotonic()
     files = read_splits(config, read_questions)
+    check_matched(files["train"])
     bundle, length = load_for(config, "span_extractor", USUAL_LENGTH)
     rows, targets = answer_rows(files["train"], bundle.tokenizer, length, config.stride or None)
-    data = training_batches(
-        rows, targets, batch_size=config.batch_size, seed=config.seed, epochs=config.epochs
-    )
+    data = training_batches(rows, targets, batch_size=config.batch_size, seed=config.seed, epochs=config.epochs)
 
     def score(name):
         return scores_of(config, files[name], answers(config, bundle, files[name], length))
@@ -102,6 +101,7 @@ def answer_rows(questions, tokenizer, max_length, stride=None):
     """Cuts contexts into windows, each with its question before it.
 
     A window that holds the first right answer whole is labelled with it; others with [CLS], for no answer here.
+    Questions whose answers are not in their context are left out.
 
     Args:
         questions: `Questions`.
@@ -117,9 +117,12 @@ def answer_rows(questions, tokenizer, max_length, stride=None):
         chosen = slice(start, start + QUESTIONS_AT_ONCE)
         encodings = tokenizer.encode_batch(questions.questions[chosen], questions.contexts[chosen])
         for right, encoding in zip(questions.answers[chosen], encodings, strict=True):
+            places = [(text, start) for text, start in right if start is not None]
+            if right and not places:
+                continue
             for window in text_windows(encoding, max_length, stride, first):
                 found = np.zeros((len(window.ids), 2), "int32")
-                found[answer_tokens(window, right), (0, 1)] = 1
+                found[answer_tokens(window, places), (0, 1)] = 1
                 windows.append(window)
                 values.append(found)
     return rows_of_encodings(windows, tokenizer.pad_id), TokenLabels(np.concatenate(values), padding=-1)

@@ -8,7 +8,7 @@ import numpy as np
 import keras_bert
 from keras_bert.prediction import checked_length
 from keras_bert.training.batches import predict_rows, steps_per_epoch, tokenize_examples, training_batches
-from keras_bert.training.contrastive import cosine_error, in_batch_negatives, siamese
+from keras_bert.training.contrastive import CosineError, InBatchNegatives, siamese
 from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, prepared, read_splits
 from keras_bert.training.metrics import pearson, ranking_metrics, spearman
 from keras_bert.training.report import Evaluation
@@ -81,9 +81,9 @@ def run(config):
     rows = {name: group_rows(groups, bundle.tokenizer, length) for name, groups in files.items()}
     if scored:
         highest = max(map(abs, files["train"].scores)) or 1.0
-        targets, loss = np.array(files["train"].scores, "float32") / highest, cosine_error(widths)
+        targets, loss = np.array(files["train"].scores, "float32") / highest, CosineError(widths)
     else:
-        targets, loss = text_numbers(files["train"]), in_batch_negatives(dimensions=widths)
+        targets, loss = text_numbers(files["train"]), InBatchNegatives(dimensions=widths)
     data = training_batches(
         rows["train"], targets, batch_size=config.batch_size, seed=config.seed, epochs=config.epochs
     )
