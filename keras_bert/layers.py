@@ -11,7 +11,7 @@ from keras_bert.activations import ACTIVATION_FUNCTIONS
 from keras_bert.config import BertConfig
 from keras_bert.dropout import Dropout
 from keras_bert.initializers import KernelInitializer
-from keras_bert.projections import dense, projection, stay_frozen
+from keras_bert.projections import dense, maker_of, projection, stay_frozen
 
 register = keras.saving.register_keras_serializable("keras_bert")
 
@@ -139,7 +139,7 @@ class Embeddings(keras.layers.Layer):
 
     def compute_output_spec(self, tokens, segment_ids=None, mask=None, positions=None, training=None):
         self._check_length(tokens.shape[1])
-        stay_frozen(self, tokens._keras_history.operation)  # the token embedding is Keras's: it cannot do so itself
+        stay_frozen(self, maker_of(tokens))  # the token embedding is Keras's: it cannot do so itself
         return keras.KerasTensor((*tokens.shape[:2], self.config.hidden_size), dtype=self.compute_dtype)
 
     def get_config(self):

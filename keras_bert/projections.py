@@ -26,6 +26,11 @@ def projection(units, config, name, dtype, target=None):
     return FrozenDense(units, adapter, config.initializer_range, name=name, dtype=dtype)
 
 
+def maker_of(tensor):
+    """The layer that made a symbolic tensor; None where Keras only asks for a shape."""
+    return getattr(getattr(tensor, "_keras_history", None), "operation", None)
+
+
 def stay_frozen(*layers):
     """Freezes the weights of frozen layers: Keras forgets that when it loads a `.keras` file, and would train them."""
     for layer in layers:

@@ -18,6 +18,13 @@ def test_the_lower_part_is_frozen_and_stays_so_in_a_keras_file(head, tmp_path):
     assert [weight.path for weight in again.trainable_weights] == learning
 
 
+def test_inputs_of_a_fixed_length():
+    """Keras then asks the layers of the encoder for shapes alone."""
+    encoder = keras_bert.build_encoder(tiny_config())
+    inputs = {name: keras.Input((16,), dtype="int32", name=name) for name in encoder.input}
+    assert encoder(inputs)["sequence_output"].shape == (None, 16, 12)
+
+
 def test_how_many_blocks():
     encoder = keras_bert.build_encoder(tiny_config())
     for blocks in (-1, 3):
