@@ -1,11 +1,14 @@
 """Special and added tokens in raw text: which are allowed, and where they stand. Uses TensorFlow."""
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.tokenization.characters import ISOLATED, NUM_CODE_POINTS, REGULAR
-from keras_bert.tokenization.tensors import look_up, symbol_of, where
-from keras_bert.tokenization.trie import KIND_BITS, UNKNOWN, build_tables
+from keras_bert.tokenization.matching import block_labels, longest_tokens
+from keras_bert.tokenization.tensors import ARRAY_OPS, look_up, symbol_of, where
+from keras_bert.tokenization.trie import KIND_BITS, LENGTH_BITS, LENGTH_MASK, UNKNOWN, build_tables
 
 
 def checked_special(allowed_special, token_ids, name="allowed_special"):
@@ -18,6 +21,8 @@ def checked_special(allowed_special, token_ids, name="allowed_special"):
             raise ValueError(f"`{name}` must hold tokens of the vocabulary, got {token!r}.")
         if not token.strip() or "\n" in token or token.startswith("##"):
             raise ValueError(f"`{name}` must hold words, got {token!r}.")
+        if len(token) > LENGTH_MASK:
+            raise ValueError(f"`{name}` must hold tokens of at most {LENGTH_MASK} letters, got one of {len(token)}.")
     return allowed
 
 
@@ -35,10 +40,13 @@ def _tables(allowed, token_ids):
     becomes = np.zeros((NUM_CODE_POINTS, 3), "int32")
     becomes[:, 0] = np.arange(NUM_CODE_POINTS)
     kinds, ranks = np.full(NUM_CODE_POINTS, REGULAR, "uint8"), np.zeros(NUM_CODE_POINTS, "uint8")
-    tables = build_tables(allowed, becomes, kinds, ranks)
-    ids = np.array([token_ids[token] for token in allowed] + [-1], "int32")
-    tables.trie[:, 2] = ids[tables.trie[:, 2]]
-    return tables
+    # Continuations to the trie, because a special token may stand anywhere.
+    tables = build_tables([f"##{token}" for token in allowed], becomes, kinds, ranks, max_letters=LENGTH_MASK)
+    ids = np.array([token_ids[token] for token in allowed], "int32")
+    nodes = tables.nodes.copy()
+    match = np.maximum(nodes[:, 2], 0)
+    nodes[:, 2] = np.where(match > 0, ids[match >> LENGTH_BITS] << LENGTH_BITS | match & LENGTH_MASK, 0)
+    return dataclasses.replace(tables, nodes=nodes)
 
 
 def special_tokens(entries, code_points, allowed):
@@ -49,20 +57,12 @@ def special_tokens(entries, code_points, allowed):
         reach (N,) int32, the length there, else 1.
     """
     symbols = symbol_of(look_up(code_points, allowed.page, allowed.entries))
-    check = tf.gather(allowed.trie[:, 0], allowed.word_base + symbols)
-    starts = where(tf.equal(check, symbols))
-    symbols = tf.pad(symbols, [[0, allowed.longest]])
-    base, alive = tf.fill(tf.shape(starts), allowed.word_base), tf.fill(tf.shape(starts), True)
-    length, token = tf.zeros_like(starts), -tf.ones_like(starts)
-    for step in range(allowed.longest):
-        symbol = tf.gather(symbols, starts + step)
-        check, next_base, accepted = tf.unstack(tf.gather(allowed.trie, base + symbol), num=3, axis=1)
-        alive &= tf.equal(check, symbol)
-        base = tf.where(alive, next_base, 0)
-        hit = alive & (accepted >= 0)
-        length, token = tf.where(hit, step + 1, length), tf.where(hit, accepted, token)
-    found = where(length > 0)
-    starts, length, token = (tf.gather(x, found) for x in (starts, length, token))
+    labels = block_labels(ARRAY_OPS, symbols, allowed)
+    starts = where(tf.equal(tf.gather(allowed.nodes[:, 0], allowed.root_base + symbols), symbols))
+    match = longest_tokens(ARRAY_OPS, labels, starts, allowed)
+    found = where(match > 0)
+    starts, match = tf.gather(starts, found), tf.gather(match, found)
+    length, token = match & LENGTH_MASK, tf.bitwise.right_shift(match, LENGTH_BITS)
     chosen = where(_on_path(tf.searchsorted(starts, starts + length)))
     starts, length, token = (tf.gather(x, chosen) for x in (starts, length, token))
     places, shape = tf.expand_dims(starts, 1), tf.shape(code_points)

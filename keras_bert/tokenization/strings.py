@@ -1,20 +1,18 @@
 """The string front, which uses TensorFlow: texts -> word pieces with core operations only.
 
-It works in tf.data, in SavedModels and eagerly. Texts of a batch lie end to end in one array, and only positions
-that are still alive are carried on; wordpiece.py is the same program with fixed shapes. Stages: normalize, split, word
-pieces, then pack (packing.py).
+It works in tf.data, in SavedModels and eagerly. Texts of a batch lie end to end in one array, and only words that are
+not yet cut to their end are carried on; wordpiece.py is the same program with fixed shapes. Stages: normalize, split,
+word pieces, then pack (packing.py).
 """
 
 import tensorflow as tf
 
 from keras_bert.tokenization.characters import ISOLATED, REGULAR
+from keras_bert.tokenization.matching import block_labels, longest_tokens
 from keras_bert.tokenization.neighbours import final_sigmas, reordered
 from keras_bert.tokenization.special import special_tokens
-from keras_bert.tokenization.tensors import Pieces, constants, look_up, spread, symbol_of, where
-from keras_bert.tokenization.trie import BOUNDARY, MORE, MOVES
-
-LENGTH_BITS = 8  # a match is token id << LENGTH_BITS | length, and no match has more than 200 letters
-LENGTH_MASK = (1 << LENGTH_BITS) - 1
+from keras_bert.tokenization.tensors import ARRAY_OPS, Pieces, constants, look_up, spread, symbol_of, where
+from keras_bert.tokenization.trie import LENGTH_BITS, LENGTH_MASK, MORE, MOVES
 
 
 @tf.autograph.experimental.do_not_convert
@@ -34,10 +32,9 @@ def word_pieces(code_points, row_splits, tables, unk_id, allowed=None):
     if tables.case is not None:
         entries = final_sigmas(entries, code_points, tables, None if allowed is None else given)
     entries, source = normalize(entries, code_points, tables)
-    starts, ends, letters = split(entries)
-    symbols = symbol_of(tf.gather(entries, starts))
-    first, found = longest_matches(starts, ends, symbols, letters, tables)
-    starts, ends, ids, words = in_text_order(starts, ends, first, found, tf.size(entries), unk_id, tables.max_letters)
+    starts, ends, goes_on = split(entries)
+    pieces = longest_matches(starts, ends, goes_on, symbol_of(entries), tables)
+    starts, ends, ids, words = in_text_order(starts, ends, *pieces, tf.size(entries), unk_id, tables.max_letters)
     starts, last = tf.gather(source, starts), tf.gather(source, ends - 1)
     if allowed is None:
         ends = last + 1
@@ -64,7 +61,7 @@ def split(entries):
     """Finds the words: runs of regular characters, and isolated ones by themselves.
 
     Returns:
-        starts, ends (W,) int32; letters (M + 1,) int32, the symbols of characters that go on a word, else BOUNDARY.
+        starts, ends (W,) int32; goes_on (M,) bool, where a character goes on a word.
     """
     kind = entries & 3
     regular = tf.equal(kind, REGULAR)
@@ -72,82 +69,56 @@ def split(entries):
     borders = where(~goes_on)
     ends = tf.concat([borders, [tf.size(entries)]], 0)[1:]
     words = where(tf.gather(kind, borders) >= ISOLATED)
-    letters = tf.where(goes_on, symbol_of(entries), BOUNDARY)
-    return tf.gather(borders, words), tf.gather(ends, words), tf.pad(letters, [[0, 1]])
+    return tf.gather(borders, words), tf.gather(ends, words), goes_on
 
 
-def longest_matches(starts, ends, symbols, letters, tables):
-    """Cuts all words into pieces at once, one letter a step, always the longest token that fits.
-
-    Every word has a place in the trie. Where its walk ends, the longest match so far is a piece, and the next walk
-    begins behind it, until the word ends or nothing matches.
+def longest_matches(starts, ends, goes_on, symbols, tables):
+    """Cuts all words into pieces at once, one piece a step, always the longest token that fits.
 
     Args:
-        starts, ends, symbols: (W,) int32 of the words; the symbol is that of the first letter.
-        letters: (M + 1,) int32 from `split`.
+        starts, ends: (W,) int32 of the words; goes_on: (M,) bool from `split`; symbols: (M,) int32.
 
     Returns:
-        where a walk began (P,) int32, and what it found (P,) int32: token id << LENGTH_BITS | length, or 0.
+        (P,) int32 each: where a piece begins; what it is, token id << LENGTH_BITS | length, or 0; its word's number.
     """
-    check, next_base, token = tf.unstack(tables.trie, num=3, axis=1)
+    labels = block_labels(ARRAY_OPS, tf.where(goes_on, symbols, symbols + tables.symbols), tables)
 
-    def walk(symbol, at, base, first, best):
-        row = base + symbol
-        walks = tf.equal(tf.gather(check, row), symbol)
-        accepted = tf.where(walks, tf.gather(token, row), -1)
-        at += 1
-        best = tf.where(accepted >= 0, accepted * (1 << LENGTH_BITS) + (at - first), best)
-        symbol = tf.gather(letters, at)
-        walks = walks & (symbol > BOUNDARY)
-        done, on = where(~walks), where(walks)
-        found = tf.gather(first, done), tf.gather(best, done)
-        behind = found[0] + (found[1] & LENGTH_MASK)
-        rest = tf.gather(letters, behind)
-        again = where((found[1] > 0) & (rest > BOUNDARY))
-        behind = tf.gather(behind, again)
-        live = (
-            (tf.gather(symbol, on), tf.gather(rest, again)),
-            (tf.gather(at, on), behind),
-            (tf.gather(next_base, tf.gather(row, on)), tf.fill(tf.shape(again), tables.continuation_base)),
-            (tf.gather(first, on), behind),
-            (tf.gather(best, on), tf.zeros_like(again)),
-        )
-        live = tuple(tf.concat(both, 0) for both in live)
-        return live, tf.stack(found, 1)
+    def step(number, first, word, pieces):
+        found = longest_tokens(ARRAY_OPS, labels, first, tables)
+        behind = first + (found & LENGTH_MASK)
+        rest = where(tf.gather(goes_on, behind) & (found > 0))
+        pieces = pieces.write(number, tf.stack([first, found, word], 1))
+        return number + 1, tf.gather(behind, rest), tf.gather(word, rest), pieces
 
-    def step(number, live, found):
-        live, done = walk(*live)
-        return number + 1, live, found.write(number, done)
-
-    short = where(ends - starts <= tables.max_letters)
-    symbols, starts = tf.gather(symbols, short), tf.gather(starts, short)
-    live, done = walk(symbols, starts, tf.fill(tf.shape(short), tables.word_base), starts, tf.zeros_like(short))
-    found = tf.TensorArray(tf.int32, 1, dynamic_size=True, infer_shape=False, element_shape=[None, 2]).write(0, done)
-    shapes = (tf.TensorShape([]), (tf.TensorShape([None]),) * 5, None)
-    loop = (lambda number, live, found: tf.size(live[0]) > 0, step, (1, live, found), shapes)
-    _, _, found = tf.while_loop(*loop, parallel_iterations=1)
-    return tf.unstack(found.concat(), num=2, axis=1)
+    letters = ends - starts
+    single, longer = where(tf.equal(letters, 1)), where((letters > 1) & (letters <= tables.max_letters))
+    first = tf.gather(starts, single)
+    found = tf.gather(tables.letter_match, tf.gather(labels[0], first))
+    pieces = tf.TensorArray(tf.int32, 1, dynamic_size=True, infer_shape=False, element_shape=[None, 3])
+    pieces = pieces.write(0, tf.stack([first, found, single], 1))
+    state = 1, tf.gather(starts, longer), longer, pieces
+    shapes = tf.TensorShape([]), tf.TensorShape([None]), tf.TensorShape([None]), None
+    loop = (lambda number, first, *_: tf.size(first) > 0, step, state, shapes)
+    return tf.unstack(tf.while_loop(*loop, parallel_iterations=1)[-1].concat(), num=3, axis=1)
 
 
-def in_text_order(starts, ends, first, found, size, unk_id, max_letters):
+def in_text_order(starts, ends, first, found, word, size, unk_id, max_letters):
     """Puts pieces in the order of the text; a word with a hole, or of more than `max_letters`, is one unknown token.
 
     Args:
-        starts, ends: (W,) int32 of the words; first, found: (P,) from `longest_matches`; size: M.
+        starts, ends: (W,) int32 of the words; first, found, word: (P,) from `longest_matches`; size: M.
 
     Returns:
         starts, ends, ids, words: (P,) int32 of the pieces.
     """
-    word_at = tf.cumsum(spread(tf.ones_like(starts), starts, size)) - 1
-    word = tf.gather(word_at, first)
     holes = spread(tf.cast(tf.equal(found, 0), tf.int32), word, tf.size(starts))
     unknown = (holes > 0) | (ends - starts > max_letters)
     whole, broken = where(~tf.gather(unknown, word)), where(unknown)
-    first, found = tf.gather(first, whole), tf.gather(found, whole)
+    first, found, word = tf.gather(first, whole), tf.gather(found, whole), tf.gather(word, whole)
     last = tf.concat([first + (found & LENGTH_MASK), tf.gather(ends, broken)], 0)
     ids = tf.concat([tf.bitwise.right_shift(found, LENGTH_BITS), tf.fill(tf.shape(broken), unk_id)], 0)
-    first = tf.concat([first, tf.gather(starts, broken)], 0)
+    first, word = tf.concat([first, tf.gather(starts, broken)], 0), tf.concat([word, broken], 0)
     row = spread(tf.range(1, tf.size(first) + 1), first, size)  # a map from places to rows
     place = where(row > 0)
     row = tf.gather(row, place) - 1
-    return place, tf.gather(last, row), tf.gather(ids, row), tf.gather(word_at, place)
+    return place, tf.gather(last, row), tf.gather(ids, row), tf.gather(word, row)

@@ -20,6 +20,7 @@ ARRAY_OPS = types.SimpleNamespace(
     max=tf.reduce_max,
     pad=tf.pad,
     split=tf.split,
+    unstack=tf.unstack,
 )
 
 

@@ -1,7 +1,8 @@
-"""Tables for longest match: a double-array trie over the vocabulary, and what each code point is in it.
+"""Tables for longest match: a trie over the vocabulary that is walked by blocks, and what each code point is in it.
 
-The trie holds the vocabulary under two roots, for word starts and for continuations (`##`). A state is its `base`:
-from it, symbol `s` leads to row `base + s` if that row's `check` is `s`. No two states with children share a base.
+A block is 1, 2 or 4 letters that stand in a token at a multiple of their number; each has a label. A prefix of 11
+letters is reached from the root by its blocks of 4, 4, 2 and 1: a walk has fewer steps than letters. Letters that begin
+a word have labels of their own: this tells `un` from `##un`.
 """
 
 import dataclasses
@@ -18,11 +19,14 @@ from keras_bert.tokenization.characters import (
     characters,
     folded,
 )
+from keras_bert.tokenization.double_array import double_array
 
-BOUNDARY, UNKNOWN = 0, 1  # symbols: no letter here; a letter that is in no token
+NONE, UNKNOWN = 0, 1  # symbols: no letter, and label of no block; a letter that is in no token
 KIND_BITS = 4  # an entry is symbol << KIND_BITS | kind, and these flags:
 MORE, MOVES = 4, 8  # the code point becomes several; it is a mark that is kept, which may change places with others
-_WINDOW = 1024
+SIZES = 3  # of blocks: 1, 2, 4 letters
+LENGTH_BITS = 8  # a match is token id << LENGTH_BITS | length, and no match has more than 200 letters
+LENGTH_MASK = (1 << LENGTH_BITS) - 1
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -35,9 +39,14 @@ class Tables:
         more_page, more (rows * 128, 2) int32: second and third entry of code points that become several.
         rank_page, ranks (rows * 128,) int32: places in canonical ordering.
         case_page, case (rows * 128,) int32: cased or looked through, for the final sigma; None where it is no rule.
-        trie (rows, 3) int32: check, base, token id or -1.
-        word_base, continuation_base: the two roots; dead_base: a state that leads nowhere.
-        longest: most letters in a token, the number of steps of a walk.
+        steps: sizes of the blocks that a walk tries one after the other, as powers of two.
+        symbols: how many symbols there are; a letter's label is its symbol, at a word's start plus `symbols`.
+        letter_base, letter_match (2 * symbols,) int32: where the blocks of two letters that begin with a letter lie;
+            its id as a token << LENGTH_BITS | 1, or 0.
+        blocks (rows, 3) int32: check, base and label in the double array of the blocks of two halves.
+        nodes (rows, 3) int32: check, base and match in that of the prefixes of tokens; a match is the longest token
+            that a prefix begins with, id << LENGTH_BITS | length, or 0.
+        root_base: where the prefixes of one block lie.
         max_letters: a longer word is one unknown token.
     """
 
@@ -49,11 +58,13 @@ class Tables:
     ranks: np.ndarray
     case_page: np.ndarray | None
     case: np.ndarray | None
-    trie: np.ndarray
-    word_base: int
-    continuation_base: int
-    dead_base: int
-    longest: int
+    steps: tuple[int, ...]
+    symbols: int
+    letter_base: np.ndarray
+    letter_match: np.ndarray
+    blocks: np.ndarray
+    nodes: np.ndarray
+    root_base: int
     max_letters: int
 
 
@@ -73,21 +84,34 @@ def build_tables(vocab, becomes, kinds, ranks, case=None, max_letters=100):
     alphabet = np.unique(letters)
     symbol = np.full(NUM_CODE_POINTS, UNKNOWN, "int32")
     symbol[alphabet] = np.arange(2, len(alphabet) + 2)
-    symbol[[0, ord(" ")]] = BOUNDARY
-    trie, *bases = _double_array(ids, continues, lengths, symbol[letters])
+    symbol[0] = NONE
     entries = symbol[becomes] << KIND_BITS | kinds[:, None]
     entries[becomes == 0] = 0
     entries[:, 0] |= np.where(becomes[:, 1] > 0, MORE, 0)
     entries[:, 0] |= np.where((becomes[:, 0] > 0) & (ranks > 0) & (ranks < CLEANED), MOVES, 0)
+    symbols = len(alphabet) + 2
+    labels = symbol[letters].astype("int64")
+    labels[(np.cumsum(lengths) - lengths)[~continues]] += symbols
+    blocks, *halves = _blocks(labels, lengths, 2 * symbols)
+    parents, edges, matches = _nodes(blocks, lengths, ids)
+    letter_base, block_rows = _block_rows(*halves, 2 * symbols)
+    nodes, root_base = _node_rows(parents, edges, matches, 2 * symbols + len(halves[0]))
+    letter_match = np.zeros(2 * symbols, "int32")
+    single = (parents == 0) & (edges < 2 * symbols)
+    letter_match[edges[single]] = matches[1:][single]
     return Tables(
         *_paged(entries[:, 0]),
         *_paged(entries[:, 1:]),
         *_paged(ranks),
         *((None, None) if case is None else _paged(case)),
-        trie,
-        *bases,
-        longest=int(lengths.max(initial=1)),
-        max_letters=max_letters,
+        _steps(int(lengths.max(initial=1))),
+        symbols,
+        letter_base,
+        letter_match,
+        block_rows,
+        nodes,
+        root_base,
+        max_letters,
     )
 
 
@@ -115,93 +139,78 @@ def _matchable(vocab, becomes, kinds, max_letters):
     return ids, continues[ids], lengths[ids], letters[np.repeat(possible, lengths)]
 
 
-def _double_array(ids, continues, lengths, letters):
-    """Lays the tokens into rows (check, base, token id); returns them, the roots' bases, and one that leads nowhere."""
-    parent, label, token = _trie_nodes(ids, continues, lengths, letters)
-    width = int(label.max(initial=UNKNOWN)) + 1
-    first_child = np.searchsorted(parent, np.arange(len(token) + 1))
-    base, dead = _place(label, first_child, width)
-    rows = np.full((max(int(base.max()), dead) + width, 3), -1, "int32")
-    place = base[parent] + label
-    rows[place] = np.stack([label, base[2:], token[2:]], axis=1)
-    return rows, int(base[0]), int(base[1]), dead
+def _steps(longest):
+    """Which sizes of blocks to try so that every prefix of `longest` letters can be reached, as powers of two."""
+    last = SIZES - 1
+    return (last,) * (longest >> last) + tuple(size for size in reversed(range(last)) if longest >> size)
 
 
-def _trie_nodes(ids, continues, lengths, letters):
-    """Makes the trie level by level: nodes 0 and 1 are the roots, node n + 2 has parent[n] and label[n].
+def _blocks(labels, lengths, count):
+    """Gives a label to each block, from `count` on: halves that come together make a block of twice the size.
 
-    Children follow their parents, sorted by parent and label. `token` (nodes,) is the accepted id or -1; of equal
-    tokens the last row wins.
+    Args:
+        labels: (L,) int64 of the tokens' letters, end to end; lengths: (N,) of the tokens.
+
+    Returns:
+        a list with, for each size, where each token's blocks begin (N,) and the labels of all blocks, end to end;
+        left half (E,), right half (E,) of the blocks of two letters and more, in order of their labels.
     """
-    starts = np.cumsum(lengths) - lengths
-    node = continues.astype("int64")
-    parents, labels, count = [np.zeros(0, "int64")], [np.zeros(0, "int64")], 2
-    for depth in range(lengths.max(initial=0)):
-        longer = np.flatnonzero(lengths > depth)
-        edges, which = np.unique(node[longer] << 32 | letters[starts[longer] + depth], return_inverse=True)
-        node[longer] = count + which
-        parents.append(edges >> 32)
-        labels.append(edges & 0xFFFFFFFF)
-        count += len(edges)
-    token = np.full(count, -1, "int64")
-    token[node] = ids
-    return np.concatenate(parents), np.concatenate(labels), token
+    blocks, halves = [(np.cumsum(lengths) - lengths, labels)], [np.zeros(0, "int64")]
+    for size in range(1, SIZES):
+        counts = lengths >> size
+        begins = np.cumsum(counts) - counts
+        before, smaller = blocks[-1]
+        token = np.repeat(np.arange(len(lengths)), counts)
+        left = before[token] + 2 * (np.arange(len(token)) - begins[token])
+        found, which = np.unique(smaller[left] << 32 | smaller[left + 1], return_inverse=True)
+        blocks.append((begins, count + which))
+        halves.append(found)
+        count += len(found)
+    halves = np.concatenate(halves)
+    return blocks, halves >> 32, halves & 0xFFFFFFFF
 
 
-def _place(label, first_child, width):
-    """Gives each node a base so that no two children share a row and no two parents a base: int64 (nodes,).
+def _nodes(blocks, lengths, ids):
+    """Makes the trie: node 0 is the root, node e + 1 is where edge e leads.
 
-    Also gives a base that leads nowhere.
+    Returns:
+        parent (E,), label (E,) of the edges; longest token (E + 1,) that each node begins with, 0 for none. Of equal
+        tokens the last row wins.
     """
-    children = np.diff(first_child)
-    room = 2 * len(label) + 8 * width + 4 * _WINDOW
-    used, taken = np.zeros(room, bool), np.zeros(room, bool)  # rows; bases
-    base = np.full(len(children), -1, "int64")
-    start = 0
-    several = np.flatnonzero(children > 1)
-    for node in several[np.argsort(-children[several], kind="stable")]:
-        labels = label[first_child[node] : first_child[node + 1]]
-        while True:  # the first base in a window whose rows are all free
-            if start + _WINDOW + width > len(used):
-                used, taken = (np.concatenate([x, np.zeros(len(x), bool)]) for x in (used, taken))
-            blocked = taken[start : start + _WINDOW].copy()
-            for step in labels.tolist():
-                blocked |= used[start + step : start + step + _WINDOW]
-            found = start + int(blocked.argmin())
-            if not blocked[found - start]:
-                break
-            start += _WINDOW  # for good: nodes with one child fill what stays free
-        base[node] = found
-        taken[found] = used[found + labels] = True
-    single = np.flatnonzero(children == 1)
-    base, taken = _place_single(base, single, label[first_child[single]], used, taken)
-    dead = int(np.flatnonzero(~taken)[0])  # no parent's base: leads nowhere
-    base[children == 0] = dead
-    return base, dead
+    node = np.zeros((int(lengths.max(initial=0)) + 1, len(lengths)), "int64")  # of each prefix of each token
+    edges, count = [np.zeros(0, "int64")], 1
+    for depth in range(1, len(node)):
+        longer = np.flatnonzero(lengths >= depth)
+        last = min(depth & -depth, 1 << SIZES - 1)  # letters of the prefix's last block
+        begins, labels = blocks[last.bit_length() - 1]
+        label = labels[begins[longer] + depth // last - 1]
+        found, which = np.unique(node[depth - last, longer] << 32 | label, return_inverse=True)
+        node[depth, longer] = count + which
+        edges.append(found)
+        count += len(found)
+    token, match = np.full(count, -1, "int64"), np.zeros(count, "int64")
+    token[node[lengths, np.arange(len(lengths))]] = ids
+    for depth in range(1, len(node)):
+        longer = np.flatnonzero(lengths >= depth)
+        here, shorter = node[depth, longer], node[depth - 1, longer]
+        match[here] = np.where(token[here] >= 0, token[here] << LENGTH_BITS | depth, match[shorter])
+    edges = np.concatenate(edges)
+    return edges >> 32, edges & 0xFFFFFFFF, match
 
 
-def _place_single(base, nodes, labels, used, taken):
-    """Fills the free rows with the nodes that have one child, all at once, and those that collide again."""
-    order = np.argsort(labels, kind="stable")
-    nodes, labels = nodes[order], labels[order]
-    more = np.zeros(4 * (len(nodes) + int(labels.max(initial=0)) + 1), bool)
-    used, taken = np.concatenate([used, more]), np.concatenate([taken, more])
-    free = np.flatnonzero(~used)
-    while len(nodes):
-        wanted = free[: len(nodes)] - labels
-        _, firsts = np.unique(wanted, return_index=True)
-        placed = np.zeros(len(nodes), bool)
-        placed[firsts] = True
-        placed &= (wanted >= 0) & ~taken[wanted]
-        base[nodes[placed]] = wanted[placed]
-        taken[wanted[placed]] = True
-        left = np.ones(len(free), bool)
-        left[: len(nodes)] = ~placed
-        free = free[left]
-        if 4 * placed.sum() < len(nodes):  # low rows suit no high label: leave some of them free
-            free = free[len(nodes) // 4 + 1 :]
-        nodes, labels = nodes[~placed], labels[~placed]
-    return base, taken
+def _block_rows(left, right, letters):
+    """letter_base and blocks of `Tables`; labels below `letters` are those of letters."""
+    count = letters + len(left)
+    rows, row, base = double_array(left, right, count, int(right.max(initial=letters - 1)) + 1)
+    rows[row, 1:] = np.stack([base[letters:], np.arange(letters, count)], axis=1)
+    return base[:letters].astype("int32"), rows
+
+
+def _node_rows(parent, label, match, width):
+    """nodes and root_base of `Tables`."""
+    rows, row, base = double_array(parent, label, len(match), width)
+    rows[row, 1:] = np.stack([base[1:], match[1:]], axis=1)
+    return rows, int(base[0])
 
 
 def _paged(table):

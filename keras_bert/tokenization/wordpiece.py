@@ -1,13 +1,13 @@
 """Word pieces of code points with fixed shapes, in keras.ops: for TFLite, ONNX and any Keras backend.
 
 The same stages as strings.py, over all positions at once: normalize, split, longest matches, and a greedy path by
-pointer doubling instead of a loop over live positions. Marks are not put in canonical order: that moves offsets, and
+pointer doubling instead of a loop over words. Marks are not put in canonical order: that moves offsets, and
 ids only where a vocabulary holds two marks that are newer than the rules' Unicode tables.
 """
 
 import math
+import types
 
-import numpy as np
 from keras import ops
 
 from keras_bert.tokenization.characters import (
@@ -22,9 +22,10 @@ from keras_bert.tokenization.characters import (
     TRANSPARENT,
 )
 from keras_bert.tokenization.gathering import scattered, take, targets
-from keras_bert.tokenization.trie import BOUNDARY, KIND_BITS, UNKNOWN
+from keras_bert.tokenization.matching import block_labels, longest_tokens
+from keras_bert.tokenization.trie import KIND_BITS, LENGTH_BITS, UNKNOWN
 
-ID_BITS = 21  # a match is length << ID_BITS | token id
+ARRAY_OPS = types.SimpleNamespace(take=take, where=ops.where, pad=ops.pad, unstack=ops.unstack)
 MOST_CHARS = 1 << 16  # among which special tokens are found where a graph does not know C
 
 
@@ -68,8 +69,7 @@ def located_pieces(code_points, tables, unk_id, length, allowed=None):
     entries, carried = normalize(entries, more)  # (N,) with a blank after each row
     starts, goes_on = split(entries)
     symbols, inside = entries // (1 << KIND_BITS), entries % 4 >= ISOLATED
-    base = ops.where(starts, tables.word_base, tables.continuation_base)
-    sizes, ids = walk(symbols, ops.where(goes_on, symbols, BOUNDARY), base, tables)
+    sizes, ids = matches(ops.where(goes_on, symbols, symbols + tables.symbols), tables)
     word = ops.cumsum(ops.cast(starts, "int32"))
     starts, ids = greedy_path(starts, goes_on, inside, word, sizes, ids, unk_id, tables.max_letters)
     if given is not None:
@@ -117,28 +117,11 @@ def split(entries):
     return (kind >= ISOLATED) & ops.logical_not(goes_on), goes_on
 
 
-def walk(symbols, following, base, tables):
-    """Walks the trie from every position, one character a step.
-
-    Args:
-        symbols: (N,) int32 at the positions; following: the same, or BOUNDARY where a walk must not go on.
-        base: (N,) int32 where each walk begins.
-
-    Returns:
-        length (N,) int32 of the longest match, 0 for none, and its token id.
-    """
-    total = ops.shape(symbols)[0]
-    following = ops.pad(following, (0, tables.longest))
-    check, next_base, token = np.concatenate([tables.trie, [[-1, tables.dead_base, -1]]]).astype("int32").T
-    token = np.where(token >= 0, token, -(1 << 30))  # less than any match, whatever the step
-    best = ops.zeros_like(symbols)
-    for step in range(tables.longest):
-        symbol = following[step : step + total] if step else symbols
-        row = base + symbol
-        row = ops.where(take(check, row) == symbol, row, len(tables.trie))
-        best = ops.maximum(best, take(token, row) + (step + 1) * (1 << ID_BITS))
-        base = take(next_base, row)
-    return best // (1 << ID_BITS), best % (1 << ID_BITS)
+def matches(letters, tables):
+    """Finds the longest token at every place: lengths (N,) int32, 0 for none, and ids. `letters`: (N,) int32 labels."""
+    labels = block_labels(ARRAY_OPS, letters, tables)
+    match = longest_tokens(ARRAY_OPS, labels, ops.arange(ops.shape(letters)[0]), tables)
+    return match % (1 << LENGTH_BITS), match // (1 << LENGTH_BITS)
 
 
 def greedy_path(starts, goes_on, inside, word, sizes, ids, unk_id, max_letters):
@@ -193,7 +176,7 @@ def special_tokens(entries, more, code_points, allowed):
     ended = ops.reshape(ops.pad(code_points, [[0, 0], [0, 1]]), (-1,))  # no token goes over a row's end
     total = rows * (chars + 1)
     symbols = take(allowed.entries, _row(ended, allowed.page)) // (1 << KIND_BITS)
-    size, token = walk(symbols, symbols, ops.full((total,), allowed.word_base, "int32"), allowed)
+    size, token = matches(symbols, allowed)
     place = ops.arange(total)
     steps = chars + 1 if isinstance(chars, int) else MOST_CHARS
     on_path = reached(place + ops.maximum(size, 1), place % (chars + 1) == 0, steps)

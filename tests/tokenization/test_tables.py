@@ -2,6 +2,7 @@
 
 import importlib.util
 import time
+import types
 import unicodedata
 from pathlib import Path
 
@@ -9,26 +10,30 @@ import numpy as np
 import pytest
 
 from keras_bert.tokenization import characters, read_vocab, trie
+from keras_bert.tokenization.matching import block_labels, longest_tokens
 from tests.conftest import shared_data
 from tests.tokenization import small
 
 PACKAGE = Path(characters.__file__).parent
+IN_NUMPY = types.SimpleNamespace(take=lambda x, places: x[places], where=np.where, pad=np.pad, unstack=np.unstack)
 
 
 def build(vocab, lowercase=True):
     return trie.build_tables(vocab, *characters.characters(lowercase, lowercase, True))
 
 
-def walk(tables, word, base):
-    """Follows one word through the rows, a letter at a time; the token id, or -1."""
-    token = -1
-    for letter in word:
-        page, place = divmod(ord(letter), characters.PAGE)
-        symbol = tables.entries[tables.page[page] * characters.PAGE + place] >> trie.KIND_BITS
-        check, base, token = tables.trie[base + symbol].tolist()
-        if check != symbol:
-            return -1
-    return token
+def walk(tables, word, begins):
+    """Id of the token that a word is, at a word's start or within one, or -1."""
+    letters = [tables.entries[row_of(tables, letter)] >> trie.KIND_BITS for letter in word]
+    letters[0] += tables.symbols * begins
+    labels = block_labels(IN_NUMPY, np.array([*letters, trie.UNKNOWN]), tables)
+    match = int(longest_tokens(IN_NUMPY, labels, np.zeros(1, int), tables)[0])
+    return match >> trie.LENGTH_BITS if match & trie.LENGTH_MASK == len(word) else -1
+
+
+def row_of(tables, letter):
+    page, place = divmod(ord(letter), characters.PAGE)
+    return tables.page[page] * characters.PAGE + place
 
 
 @pytest.mark.slow
@@ -60,10 +65,10 @@ def test_every_token_of_a_vocabulary_is_found_and_nothing_else():
     ids = {token: row for row, token in enumerate(small.VOCAB)}
     for token in small.WORDS:
         unreachable = token in ("中国", "``")  # isolated characters are words by themselves
-        assert walk(tables, token, tables.word_base) == (-1 if unreachable else ids[token]), token
-        assert walk(tables, token, tables.continuation_base) in (-1, ids.get(f"##{token}"))
-    assert walk(tables, "wonde", tables.word_base) == -1
-    assert walk(tables, "wonderf", tables.word_base) == -1
+        assert walk(tables, token, True) == (-1 if unreachable else ids[token]), token
+        assert walk(tables, token, False) in (-1, ids.get(f"##{token}"))
+    assert walk(tables, "wonde", True) == -1
+    assert walk(tables, "wonderf", True) == -1
 
 
 @pytest.mark.parametrize(
@@ -80,12 +85,12 @@ def test_published_vocabularies_are_laid_out_quickly(name, lowercase, seconds):
     words = [token for token in last if token.isascii() and token.isalpha() and (not lowercase or token.islower())]
     assert len(words) > 1000
     for token in words[::7]:
-        assert walk(tables, token, tables.word_base) == last[token]
-        assert walk(tables, token, tables.continuation_base) == last.get(f"##{token}", -1)
+        assert walk(tables, token, True) == last[token]
+        assert walk(tables, token, False) == last.get(f"##{token}", -1)
 
 
 def test_the_smallest_vocabularies():
     for vocab in (small.SPECIAL, [*small.SPECIAL, "a"], [*small.SPECIAL, "##a"]):
         tables = build(vocab)
-        assert walk(tables, "a", tables.word_base) == (5 if "a" in vocab else -1)
-        assert walk(tables, "a", tables.continuation_base) == (5 if "##a" in vocab else -1)
+        assert walk(tables, "a", True) == (5 if "a" in vocab else -1)
+        assert walk(tables, "a", False) == (5 if "##a" in vocab else -1)
