@@ -3,6 +3,7 @@
 from keras_bert.tokenization.encoding import Encoding
 from keras_bert.tokenization.host import HostTokenizer
 from keras_bert.tokenization.loading import load_tokenizer
+from keras_bert.tokenization.offsets import convert_offsets
 from keras_bert.tokenization.preprocessor import TextPreprocessor
 from keras_bert.tokenization.tokenizer import Tokenizer
 from keras_bert.tokenization.vocabulary import read_vocab, write_vocab
@@ -12,6 +13,7 @@ __all__ = [
     "HostTokenizer",
     "TextPreprocessor",
     "Tokenizer",
+    "convert_offsets",
     "load_tokenizer",
     "read_vocab",
     "write_vocab",
