@@ -33,7 +33,7 @@ test: lint
 test-all: lint .venv/installed-jax .venv-witness/installed .venv-mediapipe/installed .venv-keras-hub/installed
 	KERAS_BERT_WITNESS=$(CURDIR)/.venv-witness/bin/python \
 		KERAS_BERT_MEDIAPIPE=$(CURDIR)/.venv-mediapipe/bin/python $(BIN)/python -m pytest
-	.venv-keras-hub/bin/python -m pytest tests/checkpoint/test_keras_hub.py tests/cli/test_convert.py -k hub
+	KERAS_BERT_TENSORFLOW_TEXT=allowed .venv-keras-hub/bin/python -m pytest tests/checkpoint/test_keras_hub.py tests/cli/test_convert.py -k hub
 
 .venv/installed-jax: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt "jax>=0.9"

@@ -1,11 +1,15 @@
 """What all tests share: quiet TensorFlow, seeds, and the way to the shared data."""
 
 import os
+import sys
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+if os.environ.get("KERAS_BERT_TENSORFLOW_TEXT") != "allowed":  # as it is for the tests of KerasHub, which needs it
+    sys.modules["tensorflow_text"] = None  # importing it fails: everything here must work without
 
 import pytest
 

@@ -7,6 +7,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # kinds of pieces
 UNIGRAM, WORD = 1, 3  # kinds of models
+BLANKS = ((" {2,}", " "), (r"\A | \z", ""))  # `Strip` would take U+0085 too
 
 
 def read_spiece(data, lowercase=True, keep_accents=False, replace_quotes=True):
@@ -43,7 +44,7 @@ def read_spiece(data, lowercase=True, keep_accents=False, replace_quotes=True):
     steps += [normalizers.Lowercase()] if lowercase else []
     steps += [normalizers.Precompiled(spec[2][0])] if spec.get(2, [b""])[0] else []
     if spec.get(4, [1])[0]:
-        steps += [normalizers.Replace(tokenizers.Regex(" {2,}"), " "), normalizers.Strip()]
+        steps += [normalizers.Replace(tokenizers.Regex(pattern), text) for pattern, text in BLANKS]
     if steps:
         twin.normalizer = normalizers.Sequence(steps)
     prefix = "always" if spec.get(3, [1])[0] else "never"

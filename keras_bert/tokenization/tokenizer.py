@@ -15,7 +15,7 @@ from keras_bert.tokenization.packing import features, parts_of, room
 from keras_bert.tokenization.special import checked_special, special_tables
 from keras_bert.tokenization.tensors import ARRAY_OPS, code_points_of
 from keras_bert.tokenization.trie import vocabulary_tables
-from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, ids_of, read_vocab, required_id
+from keras_bert.tokenization.vocabulary import SPECIAL_TOKENS, ids_of, read_vocab, required_id, warn_of_long_tokens
 from keras_bert.tokenization.windows import graph_windows, text_windows
 
 SETTINGS = ("lowercase", "strip_accents", "tokenize_chinese_chars", "clean_text", "rules", "added_tokens")
@@ -63,6 +63,7 @@ class Tokenizer:
         self.pad_id, self.unk_id, self.cls_id, self.sep_id = self.special_ids[:4]
         self.caches = {}  # by the allowed special tokens: their tables, and the traced function
         self.added_tokens = checked_special(added_tokens, self.token_ids, "added_tokens")
+        warn_of_long_tokens(self.vocab, MAX_LETTERS[rules], self.added_tokens)
         self._frame = self.cls_id, self.sep_id, self.pad_id
 
     @classmethod

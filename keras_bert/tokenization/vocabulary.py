@@ -1,5 +1,6 @@
 """Reading and writing vocab.txt, where a token's id is its line number."""
 
+import warnings
 from pathlib import Path
 
 from keras_bert.files import replace_file
@@ -57,6 +58,18 @@ def ids_of(vocab):
             f"without {', '.join(missing)}."
         )
     return ids
+
+
+def warn_of_long_tokens(vocab, max_letters, added_tokens):
+    """Says which tokens no text can give, because a word of so many letters is one [UNK]; they keep their ids."""
+    texts = ((row, token.removeprefix("##")) for row, token in enumerate(vocab) if token not in added_tokens)
+    long = [row for row, text in texts if len(text) > max_letters]
+    if long:
+        warnings.warn(
+            f"A token must have at most {max_letters} letters to be found in a text, got {len(long)} longer ones, the "
+            f"first in row {long[0]} with {len(vocab[long[0]])}. They keep their ids.",
+            stacklevel=3,
+        )
 
 
 def required_id(token, token_ids):

@@ -12,6 +12,7 @@ from keras_bert.tokenization import Tokenizer
 from tests.conftest import shared_data
 from tests.tokenization import small
 
+LONG = "x" * 256
 SETTINGS = [
     settings if settings in small.SETTINGS else pytest.param(*settings, marks=pytest.mark.slow)
     for settings in itertools.product([True, False], [None, True, False], [True, False])
@@ -177,6 +178,8 @@ def test_chinese_examples_of_the_literature():
         (lambda t: Tokenizer([]), r"must hold \[PAD\], \[UNK\], \[CLS\] and \[SEP\], got 0 tokens"),
         (lambda t: Tokenizer(small.VOCAB[2:]), r"got \d+ tokens without \[PAD\], \[UNK\]"),
         (lambda t: Tokenizer(small.SPECIAL[:4]).mask_id, r"must hold \[MASK\] for this, got 4 tokens without it"),
+        (lambda t: Tokenizer([*small.SPECIAL, LONG], added_tokens=[LONG]), "at most 255 letters, got one of 256"),
+        (lambda t: t.decode([-1]), r"must be at least 0 and below \d+, got -1"),
         (lambda t: t("one text"), "`texts` must be a list of strings, got one string"),
         (lambda t: t(["a", None]), "`texts` must hold strings, got NoneType"),
         (lambda t: t(["a"], [3]), "`pairs` must hold strings, got int"),
@@ -191,3 +194,14 @@ def test_chinese_examples_of_the_literature():
 def test_bad_input_is_named(tokenizer, call, message):
     with pytest.raises(ValueError, match=message):
         call(tokenizer)
+
+
+@pytest.mark.parametrize(("rules", "limit"), [("huggingface", 100), ("google", 200)])
+def test_a_token_over_the_limit_is_named_and_never_found(rules, limit):
+    long = "a" * (limit + 1)
+    sentence = f"must have at most {limit} letters to be found in a text, got 2 longer ones, the first in row 5 with"
+    with pytest.warns(UserWarning, match=sentence):
+        tokenizer = Tokenizer([*small.SPECIAL, long, "##" + long, "a" * limit, "##b"], rules=rules)
+    assert tokenizer.encode("a" * limit).ids[1:-1] == [7]
+    assert tokenizer.encode(long).tokens[1:-1] == ["[UNK]"]
+    assert tokenizer.decode([5]) == long
