@@ -1,7 +1,10 @@
 import concurrent.futures
 import contextlib
 import importlib.util
+import inspect
+import re
 import socket
+from pathlib import Path
 
 import grpc
 import numpy as np
@@ -235,3 +238,11 @@ def test_a_missing_extra_is_named(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'gRPC needs tensorflow-serving-api: pip install "keras3-bert\[serving\]"'):
         serving.connect("grpc://localhost:9", "m")
+
+
+def test_the_guide_names_every_function():
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+    told = re.findall(r"`(\w+)\((client, [\w, =]*)\)`", guide)
+    own = [f for f in vars(serving).values() if inspect.isfunction(f) and f.__module__ == serving.__name__]
+    known = [(f.__name__, str(inspect.signature(f))[1:-1]) for f in own if not f.__name__.startswith("_")]
+    assert sorted(told) == sorted(pair for pair in known if pair[1].startswith("client"))
