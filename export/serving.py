@@ -194,10 +194,12 @@ def _ask(client, signature, inputs, outputs):
 
 
 def _together(arrays):
+    """Puts arrays one below the other, the narrower ones padded; one without values takes the type of the others."""
+    dtype = next((array.dtype for array in arrays if array.size), arrays[0].dtype)
     width = np.max([array.shape[1:] for array in arrays], axis=0)
-    filler = {"O": "", "i": -1, "f": 0.0}[arrays[0].dtype.kind]
+    filler = {"O": "", "i": -1, "f": 0.0}[dtype.kind]
     padded = [
-        np.pad(array, [(0, 0), *((0, int(n)) for n in width - array.shape[1:])], constant_values=filler)
+        np.pad(array.astype(dtype), [(0, 0), *((0, int(n)) for n in width - array.shape[1:])], constant_values=filler)
         for array in arrays
     ]
     return np.concatenate(padded)

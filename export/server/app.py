@@ -25,6 +25,8 @@ PLACE = re.compile(
     r"(?P<ask>:predict|:classify|:regress|/metadata)?"
 )
 
+LARGE = 10_000  # bytes of a body, or values of an answer
+
 
 def application(models, limits, poll_s=1.0):
     """Gives the ASGI application.
@@ -56,9 +58,11 @@ def application(models, limits, poll_s=1.0):
         try:
             version = models.find(*wanted)
             body = await _body(request, limits)
-            signature, inputs, in_rows = rest.read_request(body, version.signatures)
+            asked = await _apart(len(body), rest.read_request, body, version.signatures)
+            signature, inputs, in_rows = asked
             outputs = await batcher.ask(version.signatures[signature].run, inputs)
-            answer, code = _json(rest.response(outputs, in_rows)), 200
+            size = sum(array.size for array in outputs.values())
+            answer, code = await _apart(size, lambda: _json(rest.response(outputs, in_rows))), 200
         except Refusal as refusal:
             code = refusal.status
             raise
@@ -150,6 +154,13 @@ async def _body(request, limits):
     except ClientDisconnect:
         raise Refusal(400, "The body is not complete.") from None
     return bytes(body)
+
+
+async def _apart(size, function, *arguments):
+    """Calls a function; for what takes milliseconds, in a thread, so that other requests need not wait for it."""
+    if size < LARGE:
+        return function(*arguments)
+    return await asyncio.to_thread(function, *arguments)
 
 
 async def _look(models, poll_s):

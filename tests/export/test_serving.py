@@ -226,6 +226,18 @@ def test_wrong_addresses(arguments, sentence):
         serving.connect(*arguments)
 
 
+@pytest.mark.parametrize("texts", [["none", "a cat"], ["a cat", "none"]])
+def test_answers_of_several_requests_are_put_together_whatever_is_empty(texts):
+    values = {"entity_start": 2, "entity_end": 4, "entity_label": "x", "entity_score": 0.5}
+
+    def ask(signature, inputs, outputs):
+        found = inputs["text"] == ["a cat"]
+        return {name: serving._typed([[values[name]] if found else []]) for name in outputs}
+
+    found = serving.tag(serving.Client(ask, 1, None), texts)
+    assert found == [[serving.Entity(2, 4, "x", 0.5, "ca")] if text == "a cat" else [] for text in texts]
+
+
 def test_wrong_texts():
     client = serving.connect("http://localhost:9", "m")
     with pytest.raises(ValueError, match="`text` must be a list of strings, got one string"):

@@ -258,3 +258,13 @@ def test_a_folder_that_cannot_be_served(folder, tmp_path, made, labels, sentence
         shutil.copytree(folder / name, tmp_path / name)
     with pytest.raises(ValueError, match=sentence):
         Models({"tiny": tmp_path}, labels).load()
+
+
+def test_large_requests_are_answered_too(folder):
+    models = Models({"tiny": folder})
+    models.load()
+    texts = [f"text {i}" for i in range(4000)]
+    with serving(models, Limits(max_queue=5000)) as port:
+        code, answer = ask(port, "/v1/models/tiny:predict", {"instances": texts})
+    assert code == 200
+    assert [row["label"] for row in answer["predictions"]] == [text.upper() for text in texts]
