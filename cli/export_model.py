@@ -14,10 +14,15 @@ def export(
         str | None, typer.Option(help="tflite: text, pair, ids, free_ids, mediapipe; onnx: ids, text, pair.")
     ] = None,
     max_length: Annotated[int | None, typer.Option(help="Tokens of a text.")] = None,
-    quantize: Annotated[str | None, typer.Option(help="tflite, onnx: float16 or dynamic (int8).")] = None,
+    quantize: Annotated[
+        str | None, typer.Option(help="float16, dynamic (int8); tflite: int8; onnx: weight_only.")
+    ] = None,
     set: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="A setting of the head: dimensions=256, null_threshold=-2 ..."),
+    ] = None,
+    calibrate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="tflite int8: texts that fix its ranges.")
     ] = None,
     eval: Annotated[Path | None, typer.Option(metavar="FILE", help="Texts on which both must agree.")] = None,
 ):
@@ -35,14 +40,27 @@ def export(
     given = {"inputs": inputs, "max_length": max_length, "quantize": quantize}
     options = {name: value for name, value in given.items() if value is not None} | settings_of(set)
     bundle = keras_bert.load(folder)
-    texts = None if eval is None else evaluation_texts(eval, takes_of(bundle))
-    report = write(bundle, out, format=format, evaluation=texts, **options)
+    texts, seen = (None if file is None else evaluation_texts(file, takes_of(bundle)) for file in (eval, calibrate))
+    report = write(bundle, out, format=format, evaluation=texts, calibration=seen, **options)
     typer.echo(
         f"{report['format']}: {report['bytes'] / 1e6:.1f} MB, largest difference {report['largest_difference']:.1e}, "
         f"{agreement_of(report)}, {report['latency_ms']:.1f} ms a short text "
         f"(Keras {report['keras_latency_ms']:.1f} ms)."
     )
+    warn_of_other_tokens(report.get("mediapipe_tokens"))
     typer.echo(f"Written to {out}, with report.json.")
+
+
+def warn_of_other_tokens(found):
+    """Says how many of the user's texts MediaPipe will split otherwise, and shows the first."""
+    if found is None or not found["differ"]:
+        return
+    first = found["examples"][0]
+    typer.echo(
+        f"Warning: MediaPipe's own tokenizer makes other tokens of {found['differ']} of {found['texts']} texts: of "
+        f"{first['text']!r} {' '.join(first['mediapipe'])} instead of {' '.join(first['ours'])}. More in report.json.",
+        err=True,
+    )
 
 
 def evaluation_texts(path, takes):

@@ -92,7 +92,7 @@ def export(bundle, path, format="saved_model", evaluation=None, calibration=None
     quantize = options.get("quantize")
     texts = ()
     if evaluation is not None or quantize is not None:
-        texts = _evaluation_texts(bundle, module, evaluation, options)
+        texts = _asked_texts(bundle, module, evaluation, options)
     reference, file = signatures.Keras(bundle), Path(path) / module.FILE
     asked = module.text_probes(reference, *texts, **options) if texts else ()
     samples = _samples(bundle, module, reference, calibration, options)
@@ -124,7 +124,7 @@ def export(bundle, path, format="saved_model", evaluation=None, calibration=None
         }
         if evaluation is not None and options.get("inputs") == "mediapipe":
             report["mediapipe_tokens"] = differing(bundle.tokenizer, texts[0], probes[0].inputs["token_ids"].shape[1])
-        texts = _evaluation_texts(bundle, module, None, options) if signatures.takes(bundle) else ()
+        texts = _asked_texts(bundle, module, None, options) if signatures.takes(bundle) else ()
         if texts:
             report["golden"] = golden.write(folder, *texts, module.text_probes(reference, *texts, **options), run)
             _check_difference(format, file, report["golden"]["largest_difference"], allowed)
@@ -215,21 +215,21 @@ def _check_options(bundle, module, format, options):
             raise ValueError(f"`{format}` takes no option `{name}`.{did_you_mean(name, known)}")
 
 
-def _evaluation_texts(bundle, module, evaluation, options):
-    """Gives (texts, pairs or None) to ask; () where the model needs more than texts."""
-    if evaluation is not None and len(evaluation) == 0:
-        raise ValueError("`evaluation` must hold at least one text, got none.")
+def _asked_texts(bundle, module, given, options, name="evaluation"):
+    """Gives (texts, pairs or None) of what was `given`, or else of `agreement`; () where the model needs more."""
+    if given is not None and len(given) == 0:
+        raise ValueError(f"`{name}` must hold at least one text, got none.")
     default = inspect.signature(module.write).parameters.get("inputs")
     inputs = options.get("inputs", default and default.default)
     by_text = signatures.takes(bundle) is not None and inputs in (None, "text", "pair")
     more = bundle.head == "multiple_choice" or signatures.MASKED in signatures.inputs(bundle)
     if (more and not by_text) or bundle.tokenizer is None:
-        if evaluation is not None:
-            raise ValueError(f"`evaluation` needs a tokenizer and a head for one text or pair, got {bundle.head}.")
+        if given is not None:
+            raise ValueError(f"`{name}` needs a tokenizer and a head for one text or pair, got {bundle.head}.")
         return ()
-    if evaluation is None:
+    if given is None:
         return questions(bundle, agreement.TEXTS, inputs == "pair")
-    texts, pairs = list(evaluation), None
+    texts, pairs = list(given), None
     if isinstance(texts[0], tuple | list):
         texts, pairs = (list(values) for values in zip(*texts, strict=True))
     check_asked(bundle, texts, pairs)
@@ -242,7 +242,7 @@ def _samples(bundle, module, reference, calibration, options):
         if calibration is not None:
             raise ValueError("`calibration` is for the format tflite with `quantize` 'int8'.")
         return {}
-    texts = _evaluation_texts(bundle, module, calibration, options)
+    texts = _asked_texts(bundle, module, calibration, options, "calibration")
     if not texts:
         raise ValueError(f"`quantize` 'int8' needs a tokenizer and a head for one text or pair, got {bundle.head}.")
     return {"samples": [probe.inputs for probe in module.text_probes(reference, *texts, **options)]}

@@ -93,6 +93,17 @@ def test_train_predict_and_export(run, tmp_path):
     assert (tmp_path / "served" / "1" / "saved_model.pb").is_file()
 
 
+def test_texts_that_mediapipe_splits_otherwise_are_told(capsys):
+    from keras_bert_cli.export_model import warn_of_other_tokens
+
+    example = {"text": "CAFÉ", "ours": ["cafe"], "mediapipe": ["[UNK]"]}
+    for found in (None, {"texts": 4, "differ": 0, "examples": []}):
+        warn_of_other_tokens(found)
+    assert capsys.readouterr().err == ""
+    warn_of_other_tokens({"texts": 4, "differ": 2, "examples": [example, example]})
+    assert "other tokens of 2 of 4 texts: of 'CAFÉ' [UNK] instead of cafe." in capsys.readouterr().err
+
+
 def test_quantized_export_is_asked_about_a_file(run, folder, tmp_path):
     (tmp_path / "dev.tsv").write_text("text\tlabel\ngood film\tpositive\nbad world\tnegative\n")
     options = ("--format", "onnx", "--quantize", "float16", "--eval", tmp_path / "dev.tsv", "--out", tmp_path / "onnx")
