@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 import keras_bert
 from keras_bert import lora
+from keras_bert.checkpoint import google
 from keras_bert.config import PROJECTIONS, Lora
 from keras_bert.projections import FrozenDense
 from tests.checkpoint.test_families import SMALL, features_of
@@ -246,6 +247,8 @@ def test_errors(tmp_path):
             lora.add_lora(base, **{name: value})
     with pytest.raises(ValueError, match=r"^`add_tokens` needs a bundle without adapters\."):
         keras_bert.add_tokens(made, ["graph"])
+    with pytest.raises(ValueError, match=r"^Google's TF1 code has no adapters\. Use `lora\.merge` first\.$"):
+        google.write(made, tmp_path)
 
 
 def test_files_of_other_kinds_are_refused(tmp_path):

@@ -217,8 +217,10 @@ def check_fixed(config, code, allow_activation_change, families=("bert",)):
     """Refuses what Google's code, and code that follows it, has no setting for.
 
     Raises:
-        ValueError: the model is of another family, has exact gelu (unless that may change) or another epsilon.
+        ValueError: the model is of another family, has adapters, exact gelu (unless that may change), another epsilon.
     """
+    if config.lora is not None:
+        raise ValueError(f"{code} has no adapters. Use `lora.merge` first.")
     if config.model_type not in families:
         raise ValueError(f"{code} has no {config.model_type}; it has {' and '.join(families)}.")
     if config.hidden_act == "gelu" and not allow_activation_change:
