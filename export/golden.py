@@ -36,7 +36,7 @@ def read(folder, integers):
     """Gives a `comparison.Probe` for every line, whose answers are those that the line has.
 
     Args:
-        integers: the type of the artifact's ids and code points, "int32" or "int64".
+        integers: the type of the artifact's ids, "int32" or "int64"; code points are int32.
     """
     for line in (Path(folder) / FILE).read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
@@ -69,5 +69,6 @@ def _arrays(lists, integers):
         if array.dtype.kind == "U":
             found[name] = np.array([text.encode() for text in array.ravel().tolist()], object).reshape(array.shape)
         else:
-            found[name] = array.astype("float32" if array.dtype.kind == "f" else integers)
+            kind = "int32" if name.startswith("code_points") else integers
+            found[name] = array.astype("float32" if array.dtype.kind == "f" else kind)
     return found

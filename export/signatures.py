@@ -15,6 +15,8 @@ from keras_bert.tokenization.vocabulary import write_vocab
 OUTPUT_NAMES = {"sentence_embedder": "embedding", "sequence_regressor": "score", "reranker": "score"}
 
 MASKED = "masked_positions"
+# of a batch's, whose number has no limit; as many as in `predict`, because batches of other sizes round otherwise
+WINDOWS_AT_ONCE = 32
 # strings that a head is asked, by what it takes
 TEXT_INPUTS = {
     "texts": ("text",),
@@ -49,7 +51,8 @@ def text_settings(bundle, max_length, given):
         if given:
             raise ValueError(f"`{next(iter(given))}` is for answers to texts, and this export takes ids.")
         return {"max_length": length}
-    settings = checked_settings(bundle, HEADS[bundle.head], given) | {"max_length": length, "batch_size": 32}
+    settings = checked_settings(bundle, HEADS[bundle.head], given)
+    settings |= {"max_length": length, "batch_size": WINDOWS_AT_ONCE}
     if settings.get("stride") is not None and takes(bundle) == "texts":
         raise ValueError(f"`stride` is for `predict`: exports of a {bundle.head} truncate long texts.")
     if takes(bundle) == "contexts" and settings["top"] != 1:

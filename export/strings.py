@@ -9,8 +9,6 @@ from keras_bert.export import signatures
 from keras_bert.export.masks import with_masked_positions
 from keras_bert.spans import settled
 
-WINDOWS_AT_ONCE = 16  # of a batch's: their number has no limit, and memory has
-
 
 def answer(bundle, settings, text, second=None):
     """Gives the head's named answers, labels and words as strings.
@@ -46,7 +44,11 @@ def _choices(bundle, settings, text, choices):
 
 def _documents(bundle, settings, text, _):
     windows = _windows(bundle, settings, text, None)
-    logits = in_parts(lambda part: {"logits": signatures.run_model(bundle, part)}, windows)["logits"]
+
+    def run(part):
+        return {"logits": signatures.run_model(bundle, part)}
+
+    logits = in_parts(run, windows, settings["batch_size"])["logits"]
     own, count = windows["own"] > 0, tf.shape(text, tf.int64)[0]
     rows = tf.boolean_mask(tf.broadcast_to(tf.expand_dims(windows["text_index"], 1), tf.shape(own)), own)
     rows = tf.cast(rows, tf.int64)
@@ -64,8 +66,7 @@ def _documents(bundle, settings, text, _):
 
 def _contexts(bundle, settings, question, context):
     windows = _windows(bundle, settings, question, context)
-    one = settings | {"top": 1}
-    found = in_parts(lambda part: signatures.answers(bundle, part, one), windows)
+    found = in_parts(lambda part: signatures.answers(bundle, part, settings), windows, settings["batch_size"])
     index, count = windows["text_index"], tf.size(question)
     found = {name: values if name == "null_score" else values[:, 0] for name, values in found.items()}
     best = tf.math.unsorted_segment_max(found["score"], index, count)
@@ -84,7 +85,7 @@ def _windows(bundle, settings, text, second):
     return bundle.tokenizer.strings_to_windows(text, second, length, stride, max_first=first_text_room(length))
 
 
-def in_parts(function, features, size=WINDOWS_AT_ONCE):
+def in_parts(function, features, size):
     """Calls a function of tensors on `size` rows at a time, and puts what it gives together.
 
     Args:

@@ -24,6 +24,9 @@ def lines(folder):
         ("tflite", "sequence_classifier", {"inputs": "pair", "max_length": 12}),
         ("onnx", "reranker", {}),
         pytest.param("saved_model", "sequence_classifier", {}, marks=pytest.mark.slow),
+        pytest.param("saved_model", "token_classifier", {}, marks=pytest.mark.slow),
+        pytest.param("saved_model", "multiple_choice", {}, marks=pytest.mark.slow),
+        pytest.param("onnx", "span_extractor", {"inputs": "text", "max_length": 12}, marks=pytest.mark.slow),
         pytest.param("onnx", "sentence_embedder", {"quantize": "dynamic"}, marks=pytest.mark.slow),
     ],
 )
@@ -42,7 +45,8 @@ def test_artifact_is_verified_by_what_lies_beside_it(format, head, options, few,
         assert rows[0]["inputs"]["code_points"][0][:12] == [*map(ord, "a good film"), 0]
         assert [len(row["outputs"]["probabilities"][0]) for row in rows] == [len(LABELS)] * len(FEW)
 
-    answer = next(name for name in ("probabilities", "score", "embedding") if name in rows[0]["outputs"])
+    floats = ("probabilities", "score", "embedding", "entity_score")
+    answer = next(name for name in floats if name in rows[0]["outputs"])
     rows[0]["outputs"][answer] = np.add(rows[0]["outputs"][answer], 0.5).tolist()
     (tmp_path / "moved" / golden.FILE).write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(ValueError, match=r"gives other answers than when it was made: max difference \d"):
@@ -56,6 +60,9 @@ def test_floats_come_back_as_they_were():
     assert found["y"].dtype == np.float32
     assert found["label"].tolist() == [b"a b"]
     assert golden._arrays({"ids": [[1, 2]]}, "int64")["ids"].dtype == np.int64
+    assert golden._arrays({"code_points": [[1, 2]]}, "int64")["code_points"].dtype == np.int32
+    choices = np.array([[b"a", b"b"], [b"c", b""]], object)
+    assert golden._arrays(golden._plain({"choices": choices}), "int32")["choices"].tolist() == choices.tolist()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.asking import windows
 from keras_bert.tokenization import Tokenizer
 from keras_bert.tokenization.folder import as_tokenizers
 from tests.tokenization import small
@@ -79,6 +80,12 @@ def test_windows_in_a_graph_are_those_of_python(tokenizer, paired):
                 assert not got[name][row, width:].any()
             row += 1
     assert row == len(got["token_ids"])
+    if not paired:
+        expected = windows(tokenizer, tokenizer.encode_batch(texts), None, 12, 2)
+        for name, values in expected.items():
+            np.testing.assert_array_equal(got[name], values, name)
+        counts = np.bincount(got["text_index"], got["own"].sum(axis=1))
+        assert counts.tolist() == [len(tokenizer.encode(text).ids) - 2 for text in texts]  # each token counts once
 
 
 def test_a_graph_without_room_stops(tokenizer):
