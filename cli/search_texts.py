@@ -22,12 +22,9 @@ def index(
     import keras_bert
     from keras_bert.files import check_replaceable
     from keras_bert.retrieval import write_index
-    from keras_bert_cli.predict_texts import read_texts
 
     check_replaceable(out)
-    texts, pairs = read_texts(file)
-    if pairs is not None:
-        raise ValueError(f"{file} must have one text a line to be searched, got pairs.")
+    texts = read_texts(file)
     write_index(keras_bert.load(model), texts, out, model)
     typer.echo(f'{len(texts)} texts are in {out}. Ask: keras-bert search {out} "a question"')
 
@@ -56,20 +53,25 @@ def search(
 
     import_tensorflow()
     import keras_bert
-    from keras_bert.files import replace_file
     from keras_bert.retrieval import read_index
     from keras_bert.retrieval import search as find
-    from keras_bert_cli.predict_texts import read_texts
+    from keras_bert_cli.predict_texts import lines_to
 
     found = read_index(folder)
-    queries = queries or read_texts(file)[0]
+    queries = queries or read_texts(file)
     model = keras_bert.load(embedder or found.embedder)
     second = keras_bert.load(reranker) if reranker is not None else None
     results = find(found, model, queries, top, second, max(candidates, top))
-    rows = ({"query": query, "results": result} for query, result in zip(queries, results, strict=True))
-    lines = [json.dumps(row, ensure_ascii=False) for row in rows]
-    if out is None:
-        typer.echo("\n".join(lines))
-        return
-    with replace_file(out) as path:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    with lines_to(out) as write:
+        for query, result in zip(queries, results, strict=True):
+            write(json.dumps({"query": query, "results": result}, ensure_ascii=False) + "\n")
+
+
+def read_texts(path):
+    """The texts of a file, of which each is one by itself."""
+    from keras_bert_cli.predict_texts import read_asked
+
+    rows = list(read_asked(path, "texts"))
+    if any(pair is not None for _, pair in rows):
+        raise ValueError(f"{path} must have one text a line, got pairs.")
+    return [text for text, _ in rows]

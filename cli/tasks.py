@@ -55,7 +55,7 @@ TASKS = {
         "Embed",
         "Fine-tune an embedder, for search and similarity.",
         ".tsv, .csv or .jsonl of pairs, of anchor, positive and negative, or of pairs with a score.",
-        "pooling, dimensions (such as 64,128), anchor_column, positive_column, score_column",
+        "pooling, dimensions (such as 64,128), positives, anchor_column, positive_column, score_column",
     ),
     "rerank": Task(
         "Rerank",

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert.training.contrastive import CosineError, InBatchNegatives, siamese
+from keras_bert.training.recipes import embed
 from keras_bert.training.text_groups import read_groups
 from tests.models import tiny_bundle
 
@@ -70,6 +71,14 @@ def test_two_replicas_equal_one(tmp_path):
     assert loss_of_two == pytest.approx(loss, rel=1e-5)
     for one, two in zip(weights, weights_of_two, strict=True):
         np.testing.assert_allclose(two, one, atol=2e-6)
+
+
+def test_positives_of_labelled_pairs(tmp_path):
+    (tmp_path / "a.tsv").write_text("sentence1\tsentence2\tlabel\na\tb\t1\nc\td\t0\ne\tf\t1\n")
+    settings = {"model": "m", "train": "t", "out": "o"}
+    found = embed.read(embed.Embed(**settings, positives=True), tmp_path / "a.tsv")
+    assert (found.groups, found.scores) == ([["a", "b"], ["e", "f"]], None)
+    assert embed.read(embed.Embed(**settings), tmp_path / "a.tsv").scores == [1.0, 0.0, 1.0]
 
 
 def test_files_of_groups(tmp_path):

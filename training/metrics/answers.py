@@ -110,7 +110,7 @@ def cmrc_scores(references, answers):
     for name, right in references.items():
         if name not in answers:
             raise ValueError(f"Question {name} must have an answer, which may be '', got none.")
-        given = answers[name]
+        given, right = answers[name], right or [""]
         exact = any(_without_marks(answer) == _without_marks(given) for answer in right)
         pairs.append((float(exact), max(_common_run(answer, given) for answer in right)))
     return _means(pairs)

@@ -164,8 +164,7 @@ def scores_of(config, questions, found):
     texts = [[text for text, _ in answers] for answers in questions.answers]
     right = dict(zip(questions.ids, texts, strict=True))
     said = {name: row["answer"] or "" for name, row in zip(questions.ids, found, strict=True)}
-    metric = config.metric or ("cmrc" if mostly_chinese(right) else "squad")
-    if metric == "cmrc":
+    if is_cmrc(config, questions):
         return cmrc_scores(right, said)
     if all(right.values()):
         return squad_scores(right, said)
@@ -175,10 +174,11 @@ def scores_of(config, questions, found):
     return scores | {name: value for name, value in best.items() if name.startswith("best_")}
 
 
-def mostly_chinese(right):
-    """Whether most answers hold a Han character."""
-    texts = [answers[0] for answers in right.values() if answers]
-    return sum(bool(HAN.search(text)) for text in texts) > len(texts) / 2
+def is_cmrc(config, questions):
+    """Whether CMRC's rules hold: asked for, or because most right answers hold a Han character."""
+    texts = [answers[0][0] for answers in questions.answers if answers]
+    chinese = sum(bool(HAN.search(text)) for text in texts) > len(texts) / 2
+    return config.metric == "cmrc" or (not config.metric and chinese)
 
 
 def evaluate(config, bundle, path):
@@ -189,11 +189,12 @@ def evaluate(config, bundle, path):
     metrics = scores_of(config, questions, found)
     metrics |= {"moved": questions.moved, "unmatched": questions.unmatched}
     some_have_none = not all(questions.answers)
+    scores = cmrc_scores if is_cmrc(config, questions) else squad_scores
     errors = []
     for i, row in enumerate(found):
         right = [text for text, _ in questions.answers[i]]
         said = "" if some_have_none and row["null_score"] > row["score"] else row["answer"] or ""
-        if said in (right or [""]):
+        if scores({"": right}, {"": said})["em"]:
             continue
         shown = {"id": questions.ids[i], "question": questions.questions[i], "right": " | ".join(dict.fromkeys(right))}
         errors.append(shown | {"answer": said, "score": row["score"], "null_score": row["null_score"]})

@@ -12,7 +12,7 @@ from keras_bert.training.contrastive import CosineError, InBatchNegatives, siame
 from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, prepared, read_splits
 from keras_bert.training.metrics import pearson, ranking_metrics, spearman
 from keras_bert.training.report import Evaluation
-from keras_bert.training.text_groups import read_groups
+from keras_bert.training.text_groups import TextGroups, read_groups
 
 USUAL_LENGTH = 128
 
@@ -24,6 +24,7 @@ class Embed:
     Args:
         train, dev, test: pairs, triplets or scored pairs, as `read_groups` reads them. Scores are divided by the
             highest of `train`. Scored pairs learn their cosine; others to find their own text among those of the batch.
+        positives: of scored pairs, such as those labelled 0 and 1, take those with the highest score as unscored pairs.
         pooling: what becomes of the token vectors, one of `head_layers.POOLINGS`; "" for the model's own, or mean.
         dimensions: leading dimensions that shall do as vectors by themselves, such as "64,128" (Matryoshka).
         anchor_column, positive_column, score_column: names or numbers of columns; "" for the usual names.
@@ -37,6 +38,7 @@ class Embed:
     test: str = ""
     pooling: str = ""
     dimensions: str = ""
+    positives: bool = False
     anchor_column: str = ""
     positive_column: str = ""
     score_column: str = ""
@@ -119,7 +121,12 @@ def load_embedder(config):
 
 def read(config, path):
     """The groups of a file."""
-    return read_groups(path, config.anchor_column, config.positive_column, config.score_column)
+    found = read_groups(path, config.anchor_column, config.positive_column, config.score_column)
+    if not config.positives or found.scores is None:
+        return found
+    highest = max(found.scores)
+    chosen = [group for group, score in zip(found.groups, found.scores, strict=True) if score == highest]
+    return TextGroups(found.path, chosen, None)
 
 
 def group_rows(groups, tokenizer, max_length):
