@@ -62,4 +62,5 @@ def packed_pipeline(rows, labels, *, row_length, row_sequences, batch_size, seed
     for array in (rows.token_ids, rows.splits, np.asarray(labels)):
         digest.update(np.ascontiguousarray(array))
     plan = window_planner(lengths, row_length, row_sequences, seed)
-    return Pipeline(count, batch_size, batch, plan, digest.hexdigest()[:32])
+    nbytes = 2 * rows.token_ids.nbytes + rows.splits.nbytes
+    return Pipeline(count, batch_size, batch, plan, digest.hexdigest()[:32], nbytes)

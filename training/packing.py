@@ -29,7 +29,9 @@ def plan_rows(lengths, row_length, slots):
     def put(i, room, used, places):
         """Puts all sequences of one length: the fullest row takes as many as it can, then the next one does."""
         size = sizes[i]
-        turn = tf.argsort(tf.where(room >= size, room, row_length + 1), stable=True)
+        # No more rows than sequences are needed; of equals the first row comes first.
+        fits = (room >= size) & (used < slots)
+        turn = tf.math.top_k(tf.where(fits, row_length - room, -1), counts[i]).indices
         holds = tf.gather(tf.minimum(room // size, slots - used), turn)
         reached = tf.cumsum(holds)
         item = tf.range(counts[i])

@@ -10,6 +10,7 @@ from keras_bert.training.packing import WINDOW
 from keras_bert.training.service import through_service
 
 plain = tf.autograph.experimental.do_not_convert  # autograph takes four times as long to trace these functions
+MOST_SERVED = 2_000_000_000  # bytes: the pipeline travels as one message, which may have 2 GiB
 ENDLESS = tf.int64.max - WINDOW  # a number of examples that no run reaches
 MASKS = "keras_bert_batch"  # name of the operation that makes a batch, by which `fresh_masks` finds it
 
@@ -25,6 +26,7 @@ class Pipeline:
         plan: (number of a window, number of all examples), both () int64 -> (R, S) int64, the rows of its examples.
             None where each example has a row of its own.
         identity: a hash of what the batches are a function of.
+        nbytes: of the arrays that `to_batch` holds.
     """
 
     examples: int
@@ -32,6 +34,7 @@ class Pipeline:
     to_batch: Callable
     plan: Callable | None
     identity: str
+    nbytes: int
 
     def batches(self, steps=None, start=0, *, epochs=1, shard=(0, 1), parallel_calls=None, service=None):
         """Gives the batches from a place on.
@@ -49,11 +52,15 @@ class Pipeline:
             tf.data.Dataset of (x, y, sample_weight).
 
         Raises:
-            ValueError: `start` is a place in other batches, or `shard` is none.
+            ValueError: `start` is a place in other batches, `shard` is none, or the service cannot take so large a
+                corpus.
         """
         index, count = shard
         if not 0 <= index < count:
             raise ValueError(f"`shard` must be (index, count) with 0 <= index < count, got {shard}.")
+        if service is not None and self.nbytes > MOST_SERVED:
+            size = f"{MOST_SERVED / 1e9:g} GB, got {self.nbytes / 1e9:.1f} GB in memory"
+            raise ValueError(f"A tf.data service takes corpora of {size}. Make the batches in the training process.")
         place = self._checked(start) if isinstance(start, dict) else self.place(start)
         examples = epochs * self.examples if steps is None else None
         count = max(0, (self.steps(epochs) if steps is None else steps) - place["step"])

@@ -110,7 +110,8 @@ def pretraining_pipeline(
         plan = window_planner(lambda n: examples.lengths(*located(n)), max_length, row_sequences, seed)
     settings |= {"batch_size": batch_size, "row_sequences": row_sequences, "vocab": tokenizer.vocab}
     identity = fingerprint({**settings, "similar": similar and vars(similar)}, documents)
-    return Pipeline(examples.count, batch_size, batch if plan is None else packed_batch, plan, identity)
+    nbytes = 2 * documents.token_ids.nbytes + 5 * documents.sentence_starts.nbytes  # with word numbers, and ends
+    return Pipeline(examples.count, batch_size, batch if plan is None else packed_batch, plan, identity, nbytes)
 
 
 def example_maker(

@@ -1,5 +1,6 @@
 """Packed pretraining rows against the same examples in rows of their own, and where a run is among them."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -161,6 +162,9 @@ def test_what_does_not_fit_is_refused():
     assert pretraining_pipeline(fewer, TOKENIZER, **OPTIONS).identity != found.identity
     with pytest.raises(ValueError, match=r"^`shard` must be \(index, count\) with 0 <= index < count, got \(2, 2\)\.$"):
         found.batches(shard=(2, 2))
+    large = dataclasses.replace(found, nbytes=2_500_000_000)
+    with pytest.raises(ValueError, match=r"^A tf\.data service takes corpora of 2 GB, got 2\.5 GB in memory\. Make"):
+        large.batches(service="grpc://localhost:1")
     with pytest.raises(ValueError, match=r"^`row_sequences` must be at least 1, got 0\.$"):
         batches(row_sequences=0)
     with pytest.raises(ValueError, match=r"^`max_predictions` must be at least 6 for packed rows, got 5\.$"):

@@ -25,7 +25,7 @@ def service():
     """The address of a service that one command started: a dispatcher and two workers."""
     command = [sys.executable, "-c", COMMAND, "data-service", "--port", "0", "--workers", "2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        killer = threading.Timer(120, process.kill)
+        killer = threading.Timer(600, process.kill)
         killer.start()
         try:
             yield re.search(r"grpc://localhost:\d+", process.stdout.readline()).group()
