@@ -73,14 +73,14 @@ def test_every_token_of_a_vocabulary_is_found_and_nothing_else():
 
 @pytest.mark.parametrize(
     ("name", "lowercase", "seconds"),
-    [("bert-base-uncased", True, 1), ("bert-base-chinese", False, 1), ("bert-base-multilingual-cased", False, 3)],
+    [("bert-base-uncased", True, 2), ("bert-base-chinese", False, 2), ("bert-base-multilingual-cased", False, 8)],
 )
 def test_published_vocabularies_are_laid_out_quickly(name, lowercase, seconds):
     vocab = read_vocab(shared_data(f"vocab/{name}/vocab.txt"))
     build(small.VOCAB)  # reads the file
     start = time.process_time()
     tables = build(vocab, lowercase)
-    assert time.process_time() - start < seconds  # measured: 0.15, 0.08, 0.36
+    assert time.process_time() - start < seconds  # measured, on a busy machine: 0.5, 0.3, 2.2
     last = {token: row for row, token in enumerate(vocab)}
     words = [token for token in last if token.isascii() and token.isalpha() and (not lowercase or token.islower())]
     assert len(words) > 1000
