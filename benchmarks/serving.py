@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import typing
+import urllib.request
 from pathlib import Path
 
 import keras_bert
@@ -28,12 +29,16 @@ MOST = 200_000  # requests of one round
 
 
 class Load(typing.NamedTuple):
-    """What clients saw: requests answered, those that were not, seconds for each, and seconds of it all."""
+    """What clients saw: requests answered, those that were not, seconds for each, and seconds of it all.
+
+    `cpu` are seconds of all cores that the server took, which other programs disturb less.
+    """
 
     answered: int
     errors: int
     times: list[float]
     seconds: float
+    cpu: float
 
 
 def write_model(sizes, vocab, folder):
@@ -77,7 +82,16 @@ def load(port, texts, connections, seconds):
     bodies = [json.dumps({"instances": [text]}).encode() for text in texts]
     head = "POST /v1/models/model:predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n"
     requests = [head.format(len(body)).encode() + body for body in bodies]
-    return asyncio.run(_load(port, requests, connections, seconds))
+    before = cpu_seconds(port)
+    found = asyncio.run(_load(port, requests, connections, seconds))
+    return found._replace(cpu=cpu_seconds(port) - before)
+
+
+def cpu_seconds(port):
+    """Seconds of all cores that a server has taken so far."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        text = answer.read().decode()
+    return float(re.search(r"^process_cpu_seconds_total (\S+)", text, re.MULTILINE)[1])
 
 
 async def _load(port, requests, connections, seconds):
@@ -98,7 +112,7 @@ async def _load(port, requests, connections, seconds):
 
     clients = await asyncio.gather(*(client(i) for i in range(connections)), return_exceptions=True)
     lost = sum(isinstance(client, Exception) for client in clients)
-    return Load(len(times) - errors, errors + lost, times, time.perf_counter() - begun)
+    return Load(len(times) - errors, errors + lost, times, time.perf_counter() - begun, 0.0)
 
 
 def serving(sizes, vocab, texts, connections, seconds, rounds, lengths=LENGTHS):
@@ -118,6 +132,7 @@ def serving(sizes, vocab, texts, connections, seconds, rounds, lengths=LENGTHS):
                 way: sum(x.answered for x in loads) / sum(x.seconds for x in loads) for way, loads in found.items()
             }
             for way, loads in found.items():
+                answered = sum(x.answered for x in loads)
                 times = sorted(t for x in loads for t in x.times)
                 cuts = statistics.quantiles(times, n=100) if len(times) > 1 else times * 99
                 rows.append(
@@ -127,7 +142,8 @@ def serving(sizes, vocab, texts, connections, seconds, rounds, lengths=LENGTHS):
                         f"{speeds[way] / speeds['one by one']:.2f}",
                         f"{1000 * cuts[49]:.0f}",
                         f"{1000 * cuts[98]:.0f}",
-                        str(sum(x.answered for x in loads)),
+                        f"{1000 * sum(x.cpu for x in loads) / answered:.1f}",
+                        str(answered),
                         str(sum(x.errors for x in loads)),
                     )
                 )
@@ -135,7 +151,16 @@ def serving(sizes, vocab, texts, connections, seconds, rounds, lengths=LENGTHS):
         f"`keras-bert serve`, classifier, {sizes.num_hidden_layers} layers of {sizes.hidden_size}, {connections} "
         f"connections, {seconds:.0f} s each in {rounds} turns"
     )
-    columns = ("texts", "requests/s", "to one by one", "ms, median", "ms, 99%", "answered", "failed")
+    columns = (
+        "texts",
+        "requests/s",
+        "to one by one",
+        "ms, median",
+        "ms, 99%",
+        "CPU ms a request",
+        "answered",
+        "failed",
+    )
     return report.Table(title, columns, rows)
 
 

@@ -15,6 +15,7 @@ class Metrics:
 
     def __init__(self):
         self.registry = prometheus_client.CollectorRegistry()
+        prometheus_client.ProcessCollector(registry=self.registry)  # memory, CPU seconds
         name = "keras_bert"
         self.requests = prometheus_client.Counter(
             f"{name}_requests", "Requests for predictions.", ("model", "status"), registry=self.registry

@@ -3,6 +3,7 @@ import http.client
 import json
 import shutil
 import socket
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -114,6 +115,7 @@ def test_a_body_without_a_length_is_limited_too(port):
 
 def test_health_and_metrics(port):
     assert ask(port, "/healthz") == (200, {"status": "ok"})
+    assert version_of(port) == 2
     ask(port, "/v1/models/nobody:predict", {"instances": ["a"]})
     code, text = ask(port, "/metrics")
     assert code == 200
@@ -122,6 +124,7 @@ def test_health_and_metrics(port):
     assert 'keras_bert_model_version{model="tiny"} 2.0' in text
     assert 'keras_bert_request_seconds_bucket{le="0.001",model="tiny"}' in text
     assert "keras_bert_batch_rows_count" in text
+    assert "process_cpu_seconds_total" in text or sys.platform != "linux"
     assert "nobody" not in text
 
 
