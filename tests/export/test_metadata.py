@@ -126,9 +126,12 @@ def test_model_that_does_not_fit_is_refused(head, settings, reason, tmp_path):
 @pytest.mark.parametrize("head", ["sequence_classifier", pytest.param("sentence_embedder", marks=pytest.mark.slow)])
 def test_file_answers_like_the_model(head, tmp_path):
     bundle = tiny_bundle(head)
-    report = export(bundle, tmp_path / "out", "tflite", inputs="mediapipe", max_length=LENGTH, evaluation=TEXTS)
+    texts = [*TEXTS, "hello\u3000world"]  # no blank to MediaPipe
+    report = export(bundle, tmp_path / "out", "tflite", inputs="mediapipe", max_length=LENGTH, evaluation=texts)
     assert report["largest_difference"] <= 1e-4
-    assert report["evaluation"]["probes"] == len(TEXTS)
+    assert report["evaluation"]["probes"] == len(texts)
+    unlike = {"text": texts[-1], "ours": ["hello", "world"], "mediapipe": ["[UNK]"]}
+    assert report["mediapipe_tokens"] == {"texts": len(texts), "differ": 1, "examples": [unlike]}
     name = metadata.OUTPUTS[head]
     run = tflite.load(tmp_path / "out")
     features = bundle.tokenizer(["a good film"], max_length=LENGTH)
