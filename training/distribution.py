@@ -103,7 +103,7 @@ class Prepared(keras.Model):
         """
         try:
             return super().fit(*args, **kwargs)
-        except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError) as error:
+        except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
             if not is_multi_worker(self.distribute_strategy):
                 raise
             message = "A worker was lost. Start all of them again: the training goes on at the last checkpoint."
@@ -120,6 +120,9 @@ class Prepared(keras.Model):
             data_batch = tree.map_structure(self._first_replica, next(batches))
         with self.distribute_strategy.scope():
             self._symbolic_build(data_batch=data_batch)
+        variables = self.metrics_variables if self.replicas > 1 else ()
+        if not all(isinstance(variable.value, tf.distribute.DistributedValues) for variable in variables):
+            raise ValueError("Metrics must be made inside `strategy.scope()`, got one from outside.")
 
     def _first_replica(self, value):
         return self.distribute_strategy.experimental_local_results(value)[0]
@@ -146,9 +149,10 @@ class Prepared(keras.Model):
             return step_on_batch(iterator.get_next())
 
         if not self.run_eagerly:
-            whole = self.jit_compile and self.replicas == 1  # XLA knows no sums over CPUs: see `_gradients_of_share`
-            step_on_batch = tf.function(step_on_batch, reduce_retracing=True, jit_compile=whole)
-            step_on_iterator = tf.function(step_on_iterator, reduce_retracing=True)
+            whole = self.jit_compile and self.replicas == 1  # of several, each one's gradients alone are compiled
+            options = {"reduce_retracing": True, "autograph": False}
+            step_on_batch = tf.function(step_on_batch, jit_compile=whole, **options)
+            step_on_iterator = tf.function(step_on_iterator, **options)
 
         def function(iterator):
             if isinstance(iterator, tf.data.Iterator | tf.distribute.DistributedIterator):
@@ -216,7 +220,7 @@ class Prepared(keras.Model):
         """Gradients and losses of this replica's share of the batch: a list, and (K + 1,)."""
         compute = self._gradients if self.accumulate == 1 else self._accumulated
         if self.jit_compile and self.replicas > 1:
-            compute = tf.function(compute, reduce_retracing=True, jit_compile=True)
+            compute = tf.function(compute, reduce_retracing=True, autograph=False, jit_compile=True)
         return compute(data, totals)
 
     def _gradients(self, data, totals):

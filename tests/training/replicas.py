@@ -198,13 +198,25 @@ def cell(devices, optimizer, policy, way):
     before = weights(model)
     logs = fit(model, dense_batches(2))
     moved = float(np.abs(np.subtract(before, weights(model))).max())
-    return {"loss": logs["loss"], "moved": moved, "loss_scale": float(getattr(model.optimizer, "dynamic_scale", 0.0))}
+    scale = getattr(model.optimizer, "dynamic_scale", None)
+    return {"loss": logs["loss"], "moved": moved, "loss_scale": 0 if scale is None else float(scale.numpy())}
 
 
 def cells(name):
     """All cells of a strategy."""
     devices = strategy(name)
     return {"/".join((name, *way)): cell(devices, *way) for way in itertools.product(OPTIMIZERS, POLICIES, WAYS)}
+
+
+def metric_from_outside(devices):
+    """How it is refused."""
+    model, (metric, loss) = compiled(devices, dense_model), (keras.metrics.SparseCategoricalAccuracy(), "mse")
+    with devices.scope():
+        model.compile(sgd(), loss, metrics=[metric])
+    try:
+        fit(model, dense_batches(1))
+    except ValueError as error:
+        return str(error)
 
 
 # checks: what a process of its own does
@@ -222,6 +234,7 @@ def two_devices():
             "LAMB bfloat16": cell(devices, "LAMB", "bfloat16", "clip"),
             "AdamW XLA": cell(devices, "AdamW", "float32", "XLA"),
         },
+        "metric": metric_from_outside(devices),
     }
 
 

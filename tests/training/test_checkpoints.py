@@ -78,7 +78,7 @@ def check_survival(found, kills):
     assert len(set(found["short"]["rates"])) == 6
 
 
-def test_killed_three_times_and_halved(tmp_path):
+def test_killed_three_times_and_halved(tmp_path):  # P46
     check_survival(survive(tmp_path, 3), 3)
 
 

@@ -84,7 +84,7 @@ def assert_same(found, expected):
 
 
 @pytest.mark.parametrize("model", ["ours", "own"])
-def test_two_devices_give_what_one_gives(one, two, model):
+def test_two_devices_give_what_one_gives(one, two, model):  # P42, P43
     assert_same(two[model], one[model])
 
 
@@ -117,12 +117,16 @@ def assert_trains(cell, policy):
     assert cell["loss_scale"] == (2**15 if policy == "float16" else 0)
 
 
-def test_half_precision_on_two_devices(two):
+def test_half_precision_on_two_devices(two):  # P44
     assert_trains(two["cells"]["AdamW float16"], "float16")
     assert_trains(two["cells"]["LAMB bfloat16"], "bfloat16")
     assert two["cells"]["AdamW XLA"] == {
         "refused": "`jit_compile` must be False with several CPU devices: XLA compiles for the first one only."
     }
+
+
+def test_a_metric_from_outside_is_refused(two):
+    assert two["metric"] == "Metrics must be made inside `strategy.scope()`, got one from outside."
 
 
 TABLE = """| strategy | optimizer | precision | clip | accumulate 2 | XLA, accumulate 2 |
@@ -131,7 +135,7 @@ TABLE = """| strategy | optimizer | precision | clip | accumulate 2 | XLA, accum
 
 
 @pytest.mark.slow
-def test_the_table_of_the_docs(tmp_path):
+def test_the_table_of_the_docs(tmp_path):  # P44
     processes = start_workers(tmp_path, "worker_table")
     found, other = (finish(process, tmp_path / f"worker_{i}.json") for i, process in enumerate(processes))
     assert found == other
@@ -159,14 +163,14 @@ def workers(tmp_path_factory):
     return folder, [finish(process, folder / f"worker_{i}.json") for i, process in enumerate(processes)]
 
 
-def test_two_workers_give_what_one_process_gives(one, workers):
+def test_two_workers_give_what_one_process_gives(one, workers):  # P41
     _, (chief, other) = workers
     assert chief["weights"] == other["weights"]
     assert chief["logs"] == other["logs"]
     assert_same(chief, one["ours"])
 
 
-def test_only_the_chief_writes(workers):
+def test_only_the_chief_writes(workers):  # P41
     folder, _ = workers
     assert (folder / "worker_0.keras").exists()
     assert not (folder / "worker_1.keras").exists()
@@ -213,7 +217,7 @@ def test_accumulation_and_rematerialization_on_one_device(one):
     assert np.abs(np.subtract(replicas.gradient(model), expected)).max() <= 1e-6 * np.linalg.norm(expected)
 
 
-def test_fifty_batches_in_four_buckets_are_four_traces_at_most():
+def test_fifty_batches_in_four_buckets_are_four_traces_at_most():  # P68
     words = [word for word in VOCAB if word.isalpha()]
     draw = np.random.default_rng(0)
     texts = [" ".join(draw.choice(words, draw.integers(1, 30))) for _ in range(200)]

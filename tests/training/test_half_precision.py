@@ -19,7 +19,7 @@ def assert_finite(tensors):
 
 
 @pytest.mark.parametrize("name", PRECISIONS)
-def test_scores_at_the_end_of_the_range_and_a_row_of_padding(name):
+def test_scores_at_the_end_of_the_range_and_a_row_of_padding(name):  # P49
     config = tiny_config()  # 4 numbers a head
     layer = randomize_and_build(SelfAttention(config, dtype=PRECISIONS[name]))
     for dense in (layer.query, layer.key):
@@ -40,7 +40,7 @@ def randomize_and_build(layer):
 
 
 @pytest.mark.parametrize("name", PRECISIONS)
-def test_a_row_of_padding_counts_nothing(name):
+def test_a_row_of_padding_counts_nothing(name):  # P49
     with precision(name):
         config = tiny_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
         model = randomize(keras_bert.create(config, head="pretraining_model").model)
