@@ -61,7 +61,7 @@ lint: venv
 	$(BIN)/ruff check .
 
 bench: .venv-bench/installed
-	@for name in features tokenizers training inference loading serving; do \
+	@for name in features tokenizers training inference loading serving pipeline; do \
 		.venv-bench/bin/python -m benchmarks.$$name --out docs/results.md || exit 1; done
 
 .venv-bench/installed: pyproject.toml benchmarks/requirements.txt

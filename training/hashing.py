@@ -27,7 +27,7 @@ STREAMS = (
 )
 
 
-@tf.function(autograph=False)  # a pipeline has two hundred of these: as one operation each it is traced much faster
+@tf.function(autograph=False)  # as one operation each, the two hundred of a pipeline are traced faster
 def mix(bits):
     """Scrambles uint32 numbers, one to one: each input bit flips each output bit half of the time.
 

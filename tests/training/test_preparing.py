@@ -205,7 +205,7 @@ def test_two_processes_and_a_killed_run_give_the_same(tmp_path, tokenizer):  # P
     prepare([corpus], tmp_path / "one", tokenizer, chunk=20_000)
     expected = contents(tmp_path / "one")
     process = start(tmp_path, corpus, tmp_path / "two", 2, 20_000)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while len(list(Path(tmp_path).glob("two/shard-*.json"))) < 5:
         assert time.monotonic() < deadline
         assert process.poll() is None
@@ -213,7 +213,7 @@ def test_two_processes_and_a_killed_run_give_the_same(tmp_path, tokenizer):  # P
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert not (tmp_path / "two" / "manifest.json").exists()
-    assert start(tmp_path, corpus, tmp_path / "two", 2, 20_000).wait(timeout=300) == 0
+    assert start(tmp_path, corpus, tmp_path / "two", 2, 20_000).wait(timeout=900) == 0
     assert contents(tmp_path / "two") == expected
     assert json.loads(expected["manifest.json"])["documents"] == 3000
 
