@@ -19,14 +19,13 @@ import warnings
 from pathlib import Path
 
 import keras
-from rich.console import Console
 
 import keras_bert
 from keras_bert.config import PROJECTIONS
 from keras_bert.files import check_replaceable
 from keras_bert.lora import add_lora
 from keras_bert.prediction import checked_length
-from keras_bert.training.optimization import adamw, decay_table, warmup_linear
+from keras_bert.training.optimization import adamw, print_decay, warmup_linear
 from keras_bert.training.progress import ProgressBar
 from keras_bert.training.run_folder import write_run
 
@@ -120,7 +119,7 @@ def fit(
     total = steps * config.epochs
     optimizer = adamw(warmup_linear(config.learning_rate, total // 10, total), layer_decay=layer_decay)
     model.compile(optimizer, loss, loss_weights=loss_weights, weighted_metrics=weighted_metrics)
-    Console(stderr=True).print(decay_table(model, optimizer))
+    print_decay(model)
     keeper = BestWeights(score, best, config.patience) if score else None
     shown = {"loss": "loss", "accuracy": "accuracy", f"dev_{best}": f"dev {best}"}
     with ProgressBar(total, title, shown) as bar:

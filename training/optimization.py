@@ -2,6 +2,7 @@
 
 import math
 
+from rich.console import Console
 from rich.table import Table
 
 from keras_bert.optimizers import BertAdamW, Lamb, Warmup, rules
@@ -54,6 +55,7 @@ def decay_table(model, optimizer):
 
     One line for the weights of one name that are treated alike; frozen ones too.
     """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # that of loss scaling
     lines = {}
     found = rules(model.weights, getattr(optimizer, "layer_decay", 1.0))
     trained = {id(weight) for weight in model.trainable_weights}
@@ -69,3 +71,8 @@ def decay_table(model, optimizer):
         factor = f"x {rate:.3g}" if rate != "" else ""
         table.add_row(name, str(len(weights)), f"{parameters:,}", decay, factor)
     return table
+
+
+def print_decay(model):
+    """Prints the `decay_table` of a compiled model on standard error."""
+    Console(stderr=True).print(decay_table(model, model.optimizer))

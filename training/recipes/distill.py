@@ -28,7 +28,7 @@ from keras_bert.training.distribution import prepare
 from keras_bert.training.examples import label_ids, read_examples
 from keras_bert.training.fine_tuning import finish, fit, read_splits
 from keras_bert.training.losses import masked_metrics
-from keras_bert.training.optimization import adamw, warmup_linear
+from keras_bert.training.optimization import adamw, print_decay, warmup_linear
 from keras_bert.training.pairs import tokenize_documents
 from keras_bert.training.precision import PRECISIONS, precision
 from keras_bert.training.pretraining_batches import check_choice, pretraining_batches
@@ -245,6 +245,8 @@ def learn_from_corpus(config, devices, _, student, model, weights, length):
             weighted_metrics={"labels": masked_metrics()} if "labels" in weights else None,
             **distillation_objectives(weights),
         )
+    if is_chief(devices):
+        print_decay(model)
     targets = distillation_targets(weights)
 
     def batches(documents, **steps):

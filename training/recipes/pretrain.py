@@ -20,7 +20,7 @@ from keras_bert.training.checkpoints import Checkpoints, newest_checkpoint
 from keras_bert.training.distribution import prepare
 from keras_bert.training.losses import pretraining_objectives
 from keras_bert.training.metrics import wilson_interval
-from keras_bert.training.optimization import adamw, warmup_linear
+from keras_bert.training.optimization import adamw, print_decay, warmup_linear
 from keras_bert.training.pairs import TASKS, tokenize_documents
 from keras_bert.training.precision import PRECISIONS, precision
 from keras_bert.training.pretraining_batches import MASKINGS, check_choice, pretraining_batches
@@ -135,6 +135,8 @@ def run(config):
     seconds = 60 * config.minutes - (time.monotonic() - started)
     steps = config.steps or so_far.get("steps") or steps_in(seconds, config, devices, train, tokenizer)
     bundle, model = compiled(config, devices, tokenizer, steps)
+    if is_chief(devices):
+        print_decay(model)
     checkpoints, first = [], 0
     if config.checkpoint_every:
         kept = {name: value for name, value in dataclasses.asdict(config).items() if name not in MAY_DIFFER}
