@@ -232,6 +232,9 @@ def test_decay_table():
     assert ("kernel", "6", "1,056", "yes", "x 0.5") in rows
     assert ("gamma", "1", "12", "no", "x 0.125") in rows
     assert sum(int(row[1]) for row in rows) == len(model.weights)
+    scaled = decay_table(model, keras.optimizers.LossScaleOptimizer(adamw(0.1, layer_decay=0.5)))
+    assert scaled.title == table.title == "weight decay 0.01"
+    assert [list(column.cells) for column in scaled.columns] == [list(column.cells) for column in table.columns]
 
 
 @pytest.mark.parametrize("make", [lamb, adamw])
