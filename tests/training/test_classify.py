@@ -6,6 +6,7 @@ import pytest
 import keras_bert
 from keras_bert import lora
 from keras_bert.files import MARK, replace_folder
+from keras_bert.training.examples import Examples
 from keras_bert.training.recipes import classify
 from keras_bert.training.recipes.classify import Classify, run
 from tests.models import VOCAB, randomize, tiny_config
@@ -147,3 +148,35 @@ def test_an_interrupted_run_leaves_the_old_folder(pretrained, files, tmp_path, m
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+
+
+@pytest.mark.slow
+def test_long_texts_are_learned_and_answered_by_windows(pretrained, tmp_path):
+    """What decides stands far behind `max_length`; without windows nothing could be learned."""
+    fillers = ["the a b " * (5 + i % 3) + "c" for i in range(16)]
+    rows = [(f"{filler} {'good' if i % 2 else 'bad'}", "pos" if i % 2 else "neg") for i, filler in enumerate(fillers)]
+    train, out = write(tmp_path / "train.tsv", rows), str(tmp_path / "out")
+    small_steps = {"epochs": 20, "batch_size": 8, "learning_rate": 2e-2, "max_length": 10, "stride": 2}
+    config = Classify(pretrained, train, out, dev=train, **small_steps)
+    metrics = run(config)
+    assert metrics["dev"]["accuracy"] == 1.0
+    assert metrics["truncated"] == 0
+    bundle = keras_bert.load(out)
+    found = keras_bert.predict(bundle, [text for text, _ in rows], max_length=10, stride=2)
+    assert [answer["label"] for answer in found] == [label for _, label in rows]
+    evaluation = classify.evaluate(config, bundle, train)
+    assert {name: evaluation.metrics[name] for name in metrics["dev"]} == metrics["dev"]
+    (long,) = keras_bert.predict(bundle, ["the a b c " * 1250 + "good"], max_length=10, stride=2)  # 5,001 words
+    assert set(long["probabilities"]) == {"neg", "pos"}
+
+
+def test_windows_weigh_each_text_alike_and_answer_by_their_mean(pretrained):
+    bundle = keras_bert.load(pretrained, new_head="sequence_classifier", labels=["neg", "pos"])
+    texts = ["good film", "the a b c " * 9, "bad"]
+    config = Classify("m", "t", "o", stride=3)
+    rows, numbers = classify.rows_of(config, Examples("here", texts, None, None, [1, 2, 3]), bundle.tokenizer, 12)
+    assert numbers.tolist() == [0, *[1] * 5, 2]  # 36 tokens, 10 a window, 7 further each time
+    outputs = classify.outputs_of(bundle, rows, numbers)
+    asked = keras_bert.predict(bundle, texts, max_length=12, stride=3)
+    expected = [[row["probabilities"][label] for label in ("neg", "pos")] for row in asked]
+    np.testing.assert_allclose(classify.softmax(outputs), expected, atol=1e-6)

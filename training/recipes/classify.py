@@ -7,8 +7,17 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
+from keras_bert.asking import first_text_room, window_stride
 from keras_bert.prediction import checked_length
-from keras_bert.training.batches import predict_rows, steps_per_epoch, tokenize_examples, training_batches
+from keras_bert.tokenization.windows import text_windows
+from keras_bert.training.batches import (
+    TEXTS_AT_ONCE,
+    predict_rows,
+    rows_of_encodings,
+    steps_per_epoch,
+    tokenize_examples,
+    training_batches,
+)
 from keras_bert.training.examples import chosen, label_ids, label_names, label_numbers, label_sets, read_examples
 from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, read_splits
 from keras_bert.training.losses import label_cross_entropy, masked_cross_entropy, squared_error
@@ -33,6 +42,9 @@ class Classify:
         lora_rank: of adapters that are trained in place of the encoder; 0 for none. They need learning rates about ten
             times as high, and are also written to `adapter` in `out`.
         layer_decay: how much slower each block learns than the one above it; 1 for all alike.
+        stride: above 0, texts longer than `max_length` are not cut, but become windows that share so many tokens; each
+            window learns the text's label, a text counts as much as any other, and its answer is the mean of their
+            logits, as `predict(..., stride=...)` has it.
         balanced: whether each class counts as much as any other in the loss, however rare it is.
         text_column, pair_column, label_column: names or numbers of columns; "" for the usual names.
     """
@@ -45,6 +57,7 @@ class Classify:
     kind: str = "single"
     dev_share: float = 0.0
     folds: int = 0
+    stride: int = 0
     balanced: bool = False
     lora_rank: int = 0
     layer_decay: float = 1.0
@@ -64,8 +77,9 @@ class Classify:
             raise ValueError(f"`kind` must be one of {', '.join(KINDS)}, got {self.kind!r}.")
         if not 0 <= self.dev_share <= 0.5 or (self.dev_share and self.dev):
             raise ValueError(f"`dev_share` must be from 0 to 0.5, and 0 where there is `dev`, got {self.dev_share}.")
-        if self.lora_rank < 0:
-            raise ValueError(f"`lora_rank` must be at least 0, got {self.lora_rank}.")
+        for name in ("lora_rank", "stride"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"`{name}` must be at least 0, got {getattr(self, name)}.")
         if not 0 < self.layer_decay <= 1:
             raise ValueError(f"`layer_decay` must be above 0 and at most 1, got {self.layer_decay}.")
         if self.folds < 0 or self.folds == 1:
@@ -136,20 +150,25 @@ def train(config, files, labels):
     """Trains on `files["train"]`: gives the bundle with the kept weights, and its metrics."""
     kind = KINDS[config.kind]
     bundle, length = load_for(config, kind.head, USUAL_LENGTH, labels, config.lora_rank, **kind.options)
-    rows = {name: tokenize_examples(e.texts, e.pairs, bundle.tokenizer, length) for name, e in files.items()}
+    rows, texts = {}, {}
+    for name, examples in files.items():
+        rows[name], texts[name] = rows_of(config, examples, bundle.tokenizer, length)
     targets = {name: targets_of(config, e, labels) for name, e in files.items()}
+    weights = balanced_weights(targets["train"], len(labels)) if config.balanced else None
+    if config.stride:
+        windows = np.bincount(texts["train"])
+        weights = (1.0 if weights is None else weights) / windows * np.mean(windows)
     data = training_batches(
         rows["train"],
-        targets["train"],
+        targets["train"][texts["train"]],
         batch_size=config.batch_size,
         seed=config.seed,
         epochs=config.epochs,
-        weights=balanced_weights(targets["train"], len(labels)) if config.balanced else None,
+        weights=None if weights is None else weights[texts["train"]],
     )
 
     def score(name):
-        outputs = np.stack(predict_rows(bundle.model, rows[name]))
-        return scores_of(config.kind, targets[name], outputs, labels)
+        return scores_of(config.kind, targets[name], outputs_of(bundle, rows[name], texts[name]), labels)
 
     epochs, kept = fit(
         config,
@@ -173,8 +192,7 @@ def evaluate(config, bundle, path):
     examples = read(config, path)
     targets = targets_of(config, examples, bundle.labels)
     length = checked_length(config.max_length or min(USUAL_LENGTH, bundle.config.max_length), bundle)
-    rows = tokenize_examples(examples.texts, examples.pairs, bundle.tokenizer, length)
-    outputs = np.stack(predict_rows(bundle.model, rows))
+    outputs = outputs_of(bundle, *rows_of(config, examples, bundle.tokenizer, length))
     metrics = scores_of(config.kind, targets, outputs, bundle.labels)
     named = {"text": examples.texts} | ({"pair": examples.pairs} if examples.pairs else {})
     if config.kind == "regression":
@@ -194,9 +212,33 @@ def evaluate(config, bundle, path):
         answers = [bundle.labels[i] for i in given]
         confusion = confusion_matrix(targets, given, len(bundle.labels))
         curve, metrics["calibration_error"] = calibration(scores, given == targets)
+        metrics["calibration_error"] = round(metrics["calibration_error"], 4)
     columns = {"line": examples.lines, **named, "label": examples.labels, "answer": answers, "score": scores}
     errors = [{name: values[i] for name, values in columns.items()} for i in order]
     return Evaluation(metrics, errors, bundle.labels, confusion, curve)
+
+
+def rows_of(config, examples, tokenizer, max_length):
+    """Gives `Rows`, and the number of the example that each belongs to, (R,): its own, unless there is a `stride`."""
+    if not config.stride:
+        rows = tokenize_examples(examples.texts, examples.pairs, tokenizer, max_length)
+        return rows, np.arange(len(rows))
+    stride = window_stride(config.stride, max_length, examples.pairs is not None)
+    first = first_text_room(max_length) if examples.pairs else None
+    cut = []
+    for start in range(0, len(examples), TEXTS_AT_ONCE):
+        texts, pairs = (part and part[start : start + TEXTS_AT_ONCE] for part in (examples.texts, examples.pairs))
+        cut += [text_windows(found, max_length, stride, first) for found in tokenizer.encode_batch(texts, pairs)]
+    rows = rows_of_encodings([window for windows in cut for window in windows], tokenizer.pad_id)
+    return rows, np.repeat(np.arange(len(cut)), [len(windows) for windows in cut])
+
+
+def outputs_of(bundle, rows, texts):
+    """The model's output for each example, (n, C) or (n,): the mean of its rows'."""
+    outputs = np.stack(predict_rows(bundle.model, rows))
+    means = np.zeros((texts[-1] + 1, *outputs.shape[1:]), outputs.dtype)
+    np.add.at(means, texts, outputs)
+    return means / np.bincount(texts).reshape(-1, *[1] * (outputs.ndim - 1)).astype(outputs.dtype)
 
 
 def read(config, path):
@@ -229,7 +271,7 @@ def folds_of(config, examples, count):
 
 def balanced_weights(targets, count):
     """What each example counts, (n,), so that all classes count alike, and an example 1 in the mean."""
-    return (len(targets) / count / np.bincount(targets, minlength=count))[targets]
+    return (len(targets) / count / np.maximum(np.bincount(targets, minlength=count), 1))[targets]
 
 
 def scores_of(kind, targets, outputs, labels):
