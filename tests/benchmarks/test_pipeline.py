@@ -1,10 +1,13 @@
 """The benchmark of pretraining data runs on toys, without the peers."""
 
+import pytest
+
 from benchmarks import pipeline
 from keras_bert.training.pairs import tokenize_documents
 from tests.training.toy import numbered_documents, tokenizer_for
 
 
+@pytest.mark.slow
 def test_tables(monkeypatch):
     documents = numbered_documents((9, 30, 17))
     tokenizer = tokenizer_for(documents)

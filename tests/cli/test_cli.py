@@ -27,6 +27,7 @@ COMMANDS = {
     "vocab": "keras-bert vocab",
     "prepare": "keras-bert prepare",
     "show-data": "keras-bert show-data",
+    "data-service": "keras-bert data-service",
     "pretrain": "keras-bert pretrain",
     "distill": "keras-bert distill",
     "tokenize": "keras-bert tokenize",

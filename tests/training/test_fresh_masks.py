@@ -12,7 +12,7 @@ TOKENIZER = tokenizer_for(DOCUMENTS)
 OPTIONS = {"max_length": 24, "batch_size": 5, "max_predictions": 4, "seed": 1, "steps": 3}
 
 
-@pytest.mark.parametrize("packed", [1, 2])
+@pytest.mark.parametrize("packed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_cache_after_masking_warns(packed):  # P56
     documents = tokenize_documents(DOCUMENTS, TOKENIZER)
     data = pretraining_batches(documents, TOKENIZER, row_sequences=packed, **OPTIONS)

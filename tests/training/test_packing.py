@@ -41,7 +41,7 @@ def best_fit(lengths, row_length, slots):
     return rows
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("row_length", "slots"), [(40, 3), (40, 40), (7, 2)])
 def test_plan_is_best_fit(seed, row_length, slots):
     lengths = np.random.default_rng(seed).integers(1, row_length + 1, 60)
@@ -101,7 +101,9 @@ def batches(**options):
     return list(pretraining_batches(TOKENIZED, TOKENIZER, **options).as_numpy_iterator())
 
 
-@pytest.mark.parametrize("options", [{}, {"pairing": "single_documents", "masking": "spans"}])
+@pytest.mark.parametrize(
+    "options", [{}, pytest.param({"pairing": "single_documents", "masking": "spans"}, marks=pytest.mark.slow)]
+)
 def test_packed_rows_hold_each_example_of_an_epoch_once(options):
     packed, alone = batches(**options), batches(row_sequences=1, **options)
     found, expected = sorted(sequences(packed)), sorted(apart(alone))
@@ -123,7 +125,7 @@ def assert_equal(left, right):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("packed", [S, 1])
+@pytest.mark.parametrize("packed", [S, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_run_resumed_at_any_step_sees_the_next_hundred_batches(packed):
     found = pretraining_pipeline(TOKENIZED, TOKENIZER, **{**OPTIONS, "row_sequences": packed})
     whole = list(found.batches(140).as_numpy_iterator())
@@ -142,7 +144,7 @@ def test_a_run_resumed_at_any_step_sees_the_next_hundred_batches(packed):
         assert 0.2 < np.mean(alone[:4] + alone[20:24] + alone[40:44]) < 0.9
 
 
-@pytest.mark.parametrize(("packed", "workers"), [(S, 2), (1, 3)])
+@pytest.mark.parametrize(("packed", "workers"), [pytest.param(S, 2, marks=pytest.mark.slow), (1, 3)])
 def test_workers_share_every_batch(packed, workers):
     found = pretraining_pipeline(TOKENIZED, TOKENIZER, **{**OPTIONS, "batch_size": 7, "row_sequences": packed})
     whole = list(found.batches().as_numpy_iterator())

@@ -84,7 +84,7 @@ def rows(count=10_000):
     }
 
 
-@pytest.mark.parametrize("spans", [None, (0.4, 0.3, 0.2, 0.1)])
+@pytest.mark.parametrize("spans", [None, pytest.param((0.4, 0.3, 0.2, 0.1), marks=pytest.mark.slow)])
 def test_ten_thousand_rows(spans):
     features = rows()
     masked = mask_words(features, maskable=MASKABLE, mask_id=4, max_predictions=5, seed=3, epoch=1, rate=0.3,
