@@ -4,6 +4,7 @@ TensorFlow takes its devices once a process, so it runs in processes of its own:
 `python -m tests.training.replicas CHECK OUT` writes OUT, JSON.
 """
 
+import functools
 import itertools
 import json
 import os
@@ -88,7 +89,8 @@ def pretraining(dropout=0.0):
 
 def own_model():
     """A user's model round our encoder: a loss by its name, no weights, a regularizer."""
-    encoder = keras_bert.build_encoder(tiny_config(num_hidden_layers=1, hidden_dropout_prob=0.0))
+    config = tiny_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    encoder = keras_bert.build_encoder(config)
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in encoder.input}
     x = keras.layers.Dense(5, "relu", kernel_regularizer=keras.regularizers.L2(0.01))(encoder(inputs)["pooled_output"])
     model = randomize(keras.Model(inputs, keras.layers.Dense(2, "softmax")(x)))
@@ -165,7 +167,8 @@ def masks(devices):
     """What two calls drop on each replica, twice from the same state, and the counts of draws."""
     with devices.scope():
         layer = Dropout(0.5)
-    run = tf.function(lambda: devices.run(lambda: layer(tf.ones((40,)), training=True)))
+    call = functools.partial(layer, tf.ones((40,)), training=True)
+    run = tf.function(functools.partial(devices.run, call), autograph=False)
     state = layer.seed_generator.state
     first, drawn = state.numpy(), []
     for _ in range(2):
@@ -210,9 +213,9 @@ def cells(name):
 
 def metric_from_outside(devices):
     """How it is refused."""
-    model, (metric, loss) = compiled(devices, dense_model), (keras.metrics.SparseCategoricalAccuracy(), "mse")
+    model, metric = compiled(devices, dense_model), keras.metrics.SparseCategoricalAccuracy()
     with devices.scope():
-        model.compile(sgd(), loss, metrics=[metric])
+        model.compile(sgd(), model.loss, metrics=[metric])
     try:
         fit(model, dense_batches(1))
     except ValueError as error:
