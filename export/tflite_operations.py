@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import re
 
 from ai_edge_litert import schema_py_generated as schema
 
@@ -61,8 +60,10 @@ def _counted(found):
 
 def _layer(output):
     """The layer that made a tensor, of "model_1/layer_0_1/output_1/MatMul;...": "layer_0/output"."""
-    names = output.split(";")[0].split("/")[1:-1]
-    return "/".join(re.sub(r"(?<=\d|[a-z])_1$", "", name) for name in names)
+    names = output.split(";")[0].split("/")
+    if names[0].endswith("_1"):  # Keras numbers all names of a model that is called again
+        names = [name.removesuffix("_1") for name in names]
+    return "/".join(names[1:-1])
 
 
 def _name(code):
