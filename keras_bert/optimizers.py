@@ -90,17 +90,21 @@ def decayed(variable):
     return len(variable.shape) >= 2 and variable.name != "bias"
 
 
-def rules(variables, layer_decay=1.0):
+def rules(optimizer, variables):
     """Gives the `Rule` of each weight, by what it is, not by a list: Keras does not store its own exclusions.
 
-    Args:
-        layer_decay: each encoder block learns this much slower than the one above it; the embeddings are below the
-            first block, heads and pooler above the last.
+    What the optimizer's `exclude_from_weight_decay` names is not decayed either, until it is loaded from a file.
+    Where it has a `layer_decay`, each encoder block learns this much slower than the one above it; the embeddings are
+    below the first block, heads and pooler above the last.
     """
+    layer_decay = getattr(optimizer, "layer_decay", 1.0)
     blocks = [_block(variable.path) for variable in variables]
     top = max(blocks, default=0)
     heights = [0 if block < 0 else top + 1 - block for block in blocks]  # 0 for heads
-    return tuple(Rule(decayed(v), layer_decay**height) for v, height in zip(variables, heights, strict=True))
+    return tuple(
+        Rule(decayed(variable) and optimizer._use_weight_decay(variable), layer_decay**height)
+        for variable, height in zip(variables, heights, strict=True)
+    )
 
 
 def _block(path):
@@ -131,7 +135,7 @@ class BertAdamW(keras.optimizers.AdamW):
 
     def build(self, variables):
         super().build(variables)
-        self.rules = rules(variables, self.layer_decay)
+        self.rules = rules(self, variables)
 
     def update_step(self, gradient, variable, learning_rate):
         rule = self.rules[self._get_variable_index(variable)]
@@ -162,7 +166,7 @@ class Lamb(keras.optimizers.Adam):
 
     def build(self, variables):
         super().build(variables)
-        self.rules = rules(variables)
+        self.rules = rules(self, variables)
 
     def update_step(self, gradient, variable, learning_rate):
         scaled = self.rules[self._get_variable_index(variable)].decayed

@@ -57,7 +57,7 @@ def decay_table(model, optimizer):
     """
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # that of loss scaling
     lines = {}
-    found = rules(model.weights, getattr(optimizer, "layer_decay", 1.0))
+    found = rules(optimizer, model.weights)
     trained = {id(weight) for weight in model.trainable_weights}
     for weight, rule in zip(model.weights, found, strict=True):
         frozen = id(weight) not in trained

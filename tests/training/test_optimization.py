@@ -222,6 +222,20 @@ def test_layer_decay():
         adamw(0.1, layer_decay=1.5)
 
 
+@pytest.mark.parametrize("make", [lamb, adamw])
+def test_more_weights_can_be_excluded(make):
+    model = model_for("sequence_classifier", num_classes=3)
+    embeddings = model.get_layer("token_embedding").embeddings
+    optimizer = make(0.1, weight_decay=0.25)
+    optimizer.exclude_from_weight_decay(var_list=[embeddings])
+    before = {weight.path: weight.numpy() for weight in model.weights}
+    optimizer.apply([keras.ops.zeros(weight.shape) for weight in model.trainable_weights], model.trainable_weights)
+    assert np.array_equal(embeddings.numpy(), before[embeddings.path])
+    assert not np.array_equal(model.get_layer("pooler").kernel.numpy(), before["pooler/kernel"])
+    rows = list(zip(*(list(column.cells) for column in decay_table(model, optimizer).columns), strict=True))
+    assert ("embeddings", "1", "384", "no", "x 1") in rows
+
+
 def test_decay_table():
     encoder = keras_bert.build_encoder(tiny_config())
     model = keras_bert.HEADS["sequence_classifier"].build(encoder, num_classes=3)
