@@ -200,9 +200,10 @@ def test_the_layout_of_peft(tmp_path):
 
 @pytest.mark.slow
 def test_peft_opens_it_and_we_open_what_peft_wrote(tmp_path):
-    interpreter = os.environ.get("KERAS_BERT_PEFT")
-    if not interpreter:
-        pytest.skip("needs KERAS_BERT_PEFT, the interpreter of an environment with torch, transformers and peft")
+    interpreter = os.environ.get("KERAS_BERT_WITNESS")
+    find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('peft') is None)"
+    if not interpreter or subprocess.run([interpreter, "-c", find], check=False).returncode:
+        pytest.skip("needs KERAS_BERT_WITNESS, the interpreter of an environment with torch, transformers and peft")
     base = tiny_bundle("sequence_classifier")
     made = adapted(bundle=base)
     keras_bert.save(base, tmp_path / "base")
