@@ -92,7 +92,8 @@ def test_an_interrupted_run_goes_on_to_the_same_model(tiny_run, tmp_path, monkey
 def test_half_precision_and_accumulation(tmp_path):
     corpus = write_corpus(tmp_path / "corpus.txt")
     out = str(tmp_path / "out")
-    metrics = run(Pretrain(corpus=corpus, out=out, steps=2, precision="bfloat16", accumulate=2, **TINY))
+    memory = {"accumulate": 2, "rematerialize": True}
+    metrics = run(Pretrain(corpus=corpus, out=out, steps=2, precision="bfloat16", **memory, **TINY))
     assert metrics["after"]["mlm_loss"] != metrics["before"]["mlm_loss"]
     assert metrics["traces"] == 2  # a step and an evaluation
     assert keras.config.dtype_policy().name == "float32"
@@ -147,6 +148,15 @@ def test_python_docs(tmp_path):
     metrics = run(Pretrain(out=str(tmp_path / "out"), steps=600))
     assert metrics["before"]["mlm_loss"] == pytest.approx(math.log(metrics["vocab_size"]), abs=0.1)
     assert metrics["after"]["mlm_loss"] < metrics["before"]["mlm_loss"] - 2.5
+
+
+@pytest.mark.slow
+def test_xla_gives_the_same(tiny_run, tmp_path):
+    config = dataclasses.replace(tiny_run[0], out=str(tmp_path / "out"), dropout=0.0, steps=3)
+    plain, compiled = (run(dataclasses.replace(config, xla=xla)) for xla in (False, True))
+    for point in ("before", "after"):
+        assert compiled[point]["mlm_loss"] == pytest.approx(plain[point]["mlm_loss"], abs=2e-4)
+    assert abs(plain["after"]["mlm_loss"] - plain["before"]["mlm_loss"]) > 1e-2
 
 
 @pytest.mark.slow

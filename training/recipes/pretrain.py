@@ -65,6 +65,8 @@ class Pretrain:
             `batch_size` is that of all devices together.
         precision: "float32", "bfloat16" or "float16".
         accumulate: how many parts each device makes of its share of a batch, one after the other, to need less memory.
+        rematerialize: whether encoder blocks are computed again in the backward pass, to need less memory.
+        xla: whether the step is compiled by XLA; False leaves it to Keras, which does so on a single GPU.
         checkpoint_every: steps between checkpoints, in a folder beside `out` that is removed at the end; 0 for none.
         resume: whether to go on from these checkpoints, where there are some.
     """
@@ -91,6 +93,8 @@ class Pretrain:
     strategy: str = "none"
     precision: str = "float32"
     accumulate: int = 1
+    rematerialize: bool = False
+    xla: bool = False
     checkpoint_every: int = 1000
     resume: bool = False
 
@@ -252,8 +256,9 @@ def compiled(config, devices, tokenizer, steps):
     )
     with devices.scope(), precision(config.precision):
         bundle = keras_bert.create(bert, tokenizer, "pretraining_model")
-        model = prepare(bundle.model, config.accumulate)
-        model.compile(adamw(warmup_linear(config.learning_rate, steps // 10, steps)), **pretraining_objectives())
+        model = prepare(bundle.model, config.accumulate, config.rematerialize)
+        optimizer = adamw(warmup_linear(config.learning_rate, steps // 10, steps))
+        model.compile(optimizer, jit_compile=config.xla or "auto", **pretraining_objectives())
     return bundle, model
 
 
