@@ -42,15 +42,21 @@ def command(task):
             check_plots()
         if out is not None:
             check_replaceable(out)
+        bundle = keras_bert.load(model)
+        if bundle.head not in TASKS[task].heads:
+            raise ValueError(f"`evaluate {task}` needs a {' or a '.join(TASKS[task].heads)}, got a {bundle.head}.")
         known = stored_settings(model)
         kept = {field.name: known[field.name] for field in dataclasses.fields(settings) if field.name in known}
         # a run without a dev file: nothing is waited for or held out
         kept |= {"model": model, "train": str(file), "out": str(out or "-"), "dev": "", "patience": 0}
-        kept |= {"dev_share": 0.0, "folds": 0} if task == "classify" else {}
+        if task == "classify":
+            several = "multiple" if bundle.options.get("multi_label") else "single"
+            kind = "regression" if bundle.head == "sequence_regressor" else several
+            kept |= {"dev_share": 0.0, "folds": 0, "kind": kind}
         given = {assignment.partition("=")[0] for assignment in set_ or ()}
         kept = {name: value for name, value in kept.items() if name not in given}
         chosen = read_settings(settings, None, set_ or (), **kept)
-        evaluation = module.evaluate(chosen, keras_bert.load(model), file)
+        evaluation = module.evaluate(chosen, bundle, file)
         show_scores(str(file), evaluation.metrics)
         if out is not None:
             write_report(evaluation, out, plots)

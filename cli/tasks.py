@@ -16,12 +16,14 @@ class Task:
 
     Args:
         settings: the name of its recipe's dataclass, in `keras_bert.training.recipes`.
+        heads: what a model must have to be evaluated.
         does: what `train` does, in a sentence.
         reads: what its files are.
         fields: further fields of the recipe, beside those that all have.
     """
 
     settings: str
+    heads: tuple[str, ...]
     does: str
     reads: str
     fields: str = ""
@@ -30,6 +32,7 @@ class Task:
 TASKS = {
     "classify": Task(
         "Classify",
+        ("sequence_classifier", "sequence_regressor"),
         "Fine-tune a classifier of texts or of pairs of texts, or a regressor.",
         "Labelled .tsv, .csv or .jsonl; columns are found by their usual names (text, sentence1, sentence2, label).",
         "kind (single, multiple, regression), dev_share, folds, stride, balanced, lora_rank, layer_decay, text_column, "
@@ -37,28 +40,33 @@ TASKS = {
     ),
     "tag": Task(
         "Tag",
+        ("token_classifier",),
         "Fine-tune a tagger of words, such as names of persons and places.",
         "A word and its tag a line, a blank line between sentences; tags in IOB1, BIO, BMES or BIOES.",
     ),
     "answer": Task(
         "Answer",
+        ("span_extractor",),
         "Fine-tune an extractor of answers from contexts.",
         "JSON in the layout of SQuAD 1.1, SQuAD 2.0 or CMRC 2018.",
         "stride, max_answer_tokens, metric (squad, cmrc)",
     ),
     "choose": Task(
         "Choose",
+        ("multiple_choice",),
         "Fine-tune a chooser among several second texts.",
         "JSONL with text, choices and label, or tables with choice0, choice1, ...",
     ),
     "embed": Task(
         "Embed",
+        ("sentence_embedder",),
         "Fine-tune an embedder, for search and similarity.",
         ".tsv, .csv or .jsonl of pairs, of anchor, positive and negative, or of pairs with a score.",
         "pooling, dimensions (such as 64,128), positives, anchor_column, positive_column, score_column",
     ),
     "rerank": Task(
         "Rerank",
+        ("reranker",),
         "Fine-tune a cross-encoder that scores passages for a query.",
         ".tsv, .csv or .jsonl with query, passage and label.",
         "query_column, passage_column, label_column",

@@ -42,7 +42,8 @@ def read_groups(path, anchor="", positive="", score=""):
     first = next(iter(read_rows(path, anchor.isdecimal())), None)
     names = {name.strip().lower() for name in (first[1] if first else {})}
     if not names & set(NEGATIVES):
-        anchor, positive = anchor or _couple(names, ANCHORS), positive or _couple(names, POSITIVES)
+        if not any(set(couple) <= names for couple in COUPLES):  # which are found by themselves
+            anchor, positive = anchor or _usual(names, ANCHORS), positive or _usual(names, POSITIVES)
         scored = score or next((name for name in SCORES if name in names), "")
         both = (anchor, positive) if anchor and positive else ("", "")
         examples = read_examples(path, *both, scored, labelled=bool(scored))
@@ -53,7 +54,7 @@ def read_groups(path, anchor="", positive="", score=""):
     groups = []
     for line, row in read_rows(path):
         cells = {name.strip().lower(): value for name, value in row.items()}
-        group = [cells.get(anchor or _couple(cells, ANCHORS)), cells.get(positive or _couple(cells, POSITIVES))]
+        group = [cells.get(anchor or _usual(cells, ANCHORS)), cells.get(positive or _usual(cells, POSITIVES))]
         for name in NEGATIVES:
             wrong = cells.get(name, [])
             group += wrong if isinstance(wrong, list) else [wrong]
@@ -69,8 +70,6 @@ def read_groups(path, anchor="", positive="", score=""):
     return TextGroups(Path(path), groups, None)
 
 
-def _couple(names, known):
-    """The usual name that a file has, unless it has a whole couple of `COUPLES`, which is found by itself."""
-    if any(set(couple) <= set(names) for couple in COUPLES):
-        return ""
+def _usual(names, known):
+    """The first of the known names that a file has, or ""."""
     return next((name for name in known if name in names), "")

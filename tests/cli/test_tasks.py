@@ -53,6 +53,8 @@ def test_a_classifier_from_elsewhere_is_evaluated_with_pictures(run, folder, tmp
     assert len(errors) == round(9 * (1 - metrics["accuracy"]))
     scores = [float(line.split("\t")[-1]) for line in errors]
     assert scores == sorted(scores, reverse=True)
+    said = run("evaluate", "tag", *where, code=1)
+    assert "`evaluate tag` needs a token_classifier, got a sequence_classifier." in said
     said = run("evaluate", "classify", *where, "--plots", code=1)
     assert "`--plots` needs --out, where the pictures go." in said
 

@@ -94,6 +94,8 @@ def test_files_of_groups(tmp_path):
     assert triplets.groups == [["a", "b", "c"]]
     more = read_groups(write("d.jsonl", '{"query": "a", "positive": "b", "negatives": ["c", "d"]}\n'))
     assert more.groups == [["a", "b", "c", "d"]]
+    passages = read_groups(write("j.tsv", "query\tpassage\tnegative\na\tb\tc\n"))
+    assert passages.groups == [["a", "b", "c"]]
     named = read_groups(write("e.tsv", "x\ty\na\tb\n"), "x", "y")
     assert named.groups == [["a", "b"]]
     for name, content, message in (

@@ -108,12 +108,18 @@ def grades_of(examples):
 
 def scores_of(queries, grades, scores):
     """Ranks the passages of each query by their scores, equal ones in the file's order."""
-    by_query = {}
-    for i, query in enumerate(queries):
-        by_query.setdefault(query, []).append(i)
-    rankings = [sorted(members, key=lambda i: -scores[i]) for members in by_query.values()]
-    relevant = [{i: float(grades[i]) for i in members if grades[i] > 0} for members in by_query.values()]
+    members_of = by_query(queries)
+    rankings = [sorted(members, key=lambda i: -scores[i]) for members in members_of.values()]
+    relevant = [{i: float(grades[i]) for i in members if grades[i] > 0} for members in members_of.values()]
     return ranking_metrics(rankings, relevant) | {"spearman": round(spearman(grades, scores), 4)}
+
+
+def by_query(queries):
+    """The numbers of each query's examples, in the file's order."""
+    found = {}
+    for i, query in enumerate(queries):
+        found.setdefault(query, []).append(i)
+    return found
 
 
 def evaluate(config, bundle, path):
@@ -123,13 +129,10 @@ def evaluate(config, bundle, path):
     length = checked_length(config.max_length or min(USUAL_LENGTH, bundle.config.max_length), bundle)
     rows = tokenize_examples(examples.texts, examples.pairs, bundle.tokenizer, length)
     scores = np.stack(predict_rows(bundle.model, rows))
-    best = {}  # by query, the passage that is ranked first
-    for i, query in enumerate(examples.texts):
-        if query not in best or scores[i] > scores[best[query]]:
-            best[query] = i
     errors = []
-    for query, first in best.items():
-        right = max((i for i, text in enumerate(examples.texts) if text == query), key=lambda i: (grades[i], scores[i]))
+    for query, members in by_query(examples.texts).items():
+        first = max(members, key=lambda i: scores[i])
+        right = max(members, key=lambda i: (grades[i], scores[i]))
         if grades[right] > grades[first]:
             shown = {"line": examples.lines[first], "query": query, "first": examples.pairs[first]}
             errors.append(shown | {"better": examples.pairs[right], "score": scores[first] - scores[right]})
