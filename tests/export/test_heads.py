@@ -43,7 +43,7 @@ def asked(bundle, texts=TEXTS, others=OTHERS):
     """Texts and second texts, or None, as the head takes them."""
     takes = keras_bert.HEADS[bundle.head].answer.takes
     if takes == "choices":
-        return texts, [[other, text, "a b"] for text, other in zip(texts, others, strict=True)]
+        return texts, [[other, text, other[:3]] for text, other in zip(texts, others, strict=True)]
     return texts, others if takes in ("pairs", "contexts") else None
 
 
