@@ -297,7 +297,8 @@ def test_models_that_are_refused():
 
 def test_settings_that_are_refused():
     x = keras.Input((2,))
-    model = prepare(keras.Model(x, keras.layers.Dense(1)(x)))
+    outside = keras.Model(x, keras.layers.Dense(1)(x))
+    model = prepare(outside)
     with pytest.raises(ValueError, match=r"^`loss` must be given"):
         model.compile("sgd")
     with pytest.raises(ValueError, match=r"^`gradient_accumulation_steps` must be left to `prepare\(model"):
@@ -308,7 +309,7 @@ def test_settings_that_are_refused():
         model.compile("sgd", keras.losses.MeanSquaredError(reduction=None))
     one = tf.distribute.OneDeviceStrategy("CPU:0")
     with one.scope(), pytest.raises(ValueError, match=r"^`model` must be made inside `strategy\.scope\(\)`"):
-        prepare(model)
+        prepare(outside)
     with one.scope():
         inside = prepare(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]))
     with pytest.raises(ValueError, match=r"^The optimizer must be made inside `strategy\.scope\(\)`"):
