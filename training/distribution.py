@@ -46,7 +46,8 @@ def prepare(model, accumulate=1, rematerialize=False):
             raise ValueError(f"`model` must not have its own `{name}`: `prepare` has one, and would not call it.")
     if type(accumulate) is not int or accumulate < 1:
         raise ValueError(f"`accumulate` must be an integer of at least 1, got {accumulate!r}.")
-    if tf.distribute.has_strategy() and model.distribute_strategy is not tf.distribute.get_strategy():
+    here = tf.distribute.get_strategy() if tf.distribute.has_strategy() else None
+    if here is not None and model._distribute_strategy is not here:  # without the underscore: that of here, if none
         raise ValueError("`model` must be made inside `strategy.scope()`: this one's weights are on one device.")
     if rematerialize:
         rematerialize_blocks(model)
@@ -62,7 +63,11 @@ class Prepared(keras.Model):
     """
 
     def __init__(self, plain, accumulate):
-        super().__init__(plain.input, plain.output, name=plain.name)
+        if isinstance(plain, keras.Sequential):  # it has no `input` until it is called
+            inputs, outputs = plain.inputs[0], plain.outputs[0]
+        else:
+            inputs, outputs = plain.input, plain.output
+        super().__init__(inputs, outputs, name=plain.name)
         self.dtype_policy = plain.dtype_policy  # float16 asks for loss scaling
         self._plain = lambda: plain  # not an attribute, which Keras would take for a layer
         self.accumulate, self.traces = accumulate, 0
