@@ -1,4 +1,4 @@
-"""Optimizers and learning rates, registered so that `.keras` files with them load."""
+"""Uses TensorFlow where it is the backend. Optimizers and learning rates, registered so that `.keras` files load."""
 
 import math
 import re
@@ -137,6 +137,9 @@ class BertAdamW(keras.optimizers.AdamW):
         super().build(variables)
         self.rules = rules(self, variables)
 
+    def apply(self, grads, trainable_variables=None):
+        super().apply(_dense(grads), trainable_variables)
+
     def update_step(self, gradient, variable, learning_rate):
         rule = self.rules[self._get_variable_index(variable)]
         update = _adam_update(self, gradient, variable, rule.decayed)
@@ -168,6 +171,9 @@ class Lamb(keras.optimizers.Adam):
         super().build(variables)
         self.rules = rules(self, variables)
 
+    def apply(self, grads, trainable_variables=None):
+        super().apply(_dense(grads), trainable_variables)
+
     def update_step(self, gradient, variable, learning_rate):
         scaled = self.rules[self._get_variable_index(variable)].decayed
         update = _adam_update(self, gradient, variable, scaled)
@@ -176,6 +182,19 @@ class Lamb(keras.optimizers.Adam):
 
     def _apply_weight_decay(self, variables):
         """Does nothing: decay is a part of the update, inside the trust ratio."""
+
+
+def _dense(gradients):
+    """Adds up what a token embedding gets for a token that comes several times, as one row.
+
+    TensorFlow gives it a row each time. Keras would square and sum these one by one: another norm to clip by, other
+    moments; it takes them for tensors, so that its own conversion changes nothing.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return gradients
+    import tensorflow as tf
+
+    return [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
 def _adam_update(optimizer, gradient, variable, is_decayed):

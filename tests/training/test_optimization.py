@@ -5,6 +5,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_bert
 from keras_bert import lora
@@ -284,3 +285,20 @@ def test_a_keras_file_with_the_schedule_loads_anywhere(tmp_path):
     assert done.returncode == 0, done.stderr
     expected = {"peak": 0.5, "warmup_steps": 4, "total_steps": 10, "shape": "linear", "decay_steps": 0}
     assert json.loads(done.stdout) == expected
+
+
+@pytest.mark.parametrize("make", [adamw, lamb])
+def test_a_token_that_comes_several_times(make):
+    """Its rows are added up before anything is squared: the norm to clip by, and the moments."""
+    start = np.random.default_rng(3).normal(0.0, 0.3, (7, 5)).astype("float32")
+    ids, slices = np.array([2, 4, 2, 2]), np.random.default_rng(4).normal(size=(4, 5)).astype("float32")
+    whole = np.zeros_like(start)
+    np.add.at(whole, ids, slices)
+    results = []
+    for gradient in (tf.IndexedSlices(tf.constant(slices), tf.constant(ids), tf.constant([7, 5])), whole):
+        table, optimizer = keras.Variable(start), make(0.1)
+        for _ in range(2):  # by the second the moments show
+            optimizer.apply([gradient], [table])
+        results.append(table.numpy())
+    assert np.abs(results[0] - results[1]).max() <= 1e-6  # measured 0
+    assert np.abs(results[1] - start)[[0, 1, 3, 5, 6]].max() < np.abs(results[1] - start)[[2, 4]].max()
