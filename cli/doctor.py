@@ -1,6 +1,5 @@
 """`keras-bert doctor`: what is installed, what is missing, and what stands in the way."""
 
-import importlib.metadata
 import platform
 import sys
 
@@ -46,9 +45,11 @@ def doctor():
 
 def version(name):
     """The installed version of a distribution, or None."""
+    from importlib import metadata  # slow to import, and `--help` does without
+
     try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
         return None
 
 

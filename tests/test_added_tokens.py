@@ -53,6 +53,7 @@ def test_added_words_are_found_in_texts(bundles):
     assert tokens == ["[CLS]", "covid", ",", "hello", "hello-world", "a", "covid", "covid", "[UNK]", "[SEP]"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["saved_model", "tflite"])
 def test_exports_know_the_words(tmp_path, format):
     bundle = keras_bert.add_tokens(tiny_bundle("sequence_classifier"), WORDS)

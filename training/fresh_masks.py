@@ -17,7 +17,7 @@ def fresh_masks(data):
     waiting = [(data, False)]
     while waiting:
         dataset, cached = waiting.pop()
-        if cached and dataset._name == MASKS:  # TensorFlow has no public way to look into a dataset
+        if cached and getattr(dataset, "_name", None) == MASKS:  # there is no public way to look into a dataset
             warnings.warn(
                 "The masks are cached: every epoch sees the same ones. Leave out the `cache()` behind them.",
                 stacklevel=2,

@@ -69,6 +69,7 @@ def test_tokenizer_tables(vocab):
     assert [row[2] for row in tokenizers.latency(vocab, True, 1, 1).rows] == ["1.00"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("alone")
 def test_model_tables():
     gathered, every_position = training.pretraining(SIZES, 1, 1).rows

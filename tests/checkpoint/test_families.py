@@ -200,7 +200,7 @@ def test_positions_of_roberta():
     layer.build((None, None, 12))
     layer.position_embeddings.assign(np.arange(40)[:, None] * np.ones(12))
     mask = np.array([[1, 1, 1, 1, 0, 0]], "int32")  # ids [[0, 9, 8, 2, 1, 1]]
-    assert np.asarray(layer._positions(6, mask))[0, :, 0].tolist() == [2, 3, 4, 5, 1, 1]
+    assert np.asarray(layer._positions(6, mask, None))[0, :, 0].tolist() == [2, 3, 4, 5, 1, 1]
     assert config.max_length == 38
 
 

@@ -51,6 +51,7 @@ def test_new_rows_by_hand():
         resized(old, 11, offset=1)
 
 
+@pytest.mark.slow
 def test_exports_have_the_new_length(tmp_path):
     bundle = tiny_bundle("sequence_classifier")
     keras_bert.save(bundle, tmp_path / "model")

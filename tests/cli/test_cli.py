@@ -48,13 +48,16 @@ def test_help_is_quick_and_imports_nothing_heavy():
     code = "import sys; from keras_bert_cli.main import app; "
     code += "print(sorted({'tensorflow', 'keras', 'numpy', 'keras_bert'} & set(sys.modules)))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     code = "from keras_bert_cli.main import app; app()"
-    said = subprocess.check_output([sys.executable, "-c", code, "--help"], text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    taken = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        said = subprocess.check_output([sys.executable, "-c", code, "--help"], text=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert "quickstart" in said
-    # processor seconds, which other work on the machine does not change; measured 0.2
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+    # processor seconds; the least of three, because a busy core takes up to twice as many; measured 0.3
+    assert min(taken) < 0.5
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -15,6 +15,7 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_tagger_is_trained_and_evaluated(run, folder, tmp_path):
     (tmp_path / "train.conll").write_text("the O\ngood B-X\n\nbad B-X\nfilm I-X\n. O\n")
     said = run(

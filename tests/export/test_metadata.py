@@ -26,7 +26,7 @@ def classifier():
 
 def plain(bundle, changes=()):
     """The file before its metadata; `changes` are other specs by name."""
-    function, specs = tflite._function(bundle, "mediapipe", LENGTH, 4)
+    function, specs = tflite._function(bundle, {"inputs": "mediapipe", "length": LENGTH, "chars": 4})
     return tflite.convert(function, {**specs, **dict(changes)}, bundle.model.weights)
 
 

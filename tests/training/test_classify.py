@@ -74,6 +74,7 @@ def test_adapters_in_place_of_the_encoder(pretrained, files, tmp_path):
             Classify(pretrained, **files, out=str(out), **changes)
 
 
+@pytest.mark.slow
 def test_the_best_weights_are_kept(pretrained, files, tmp_path):
     """A learning rate that ruins the model: what is saved must have the dev loss of its epoch, not of the last one."""
     config = Classify(pretrained, **files, out=str(tmp_path / "out"), epochs=6, batch_size=2, learning_rate=0.1, seed=1)
@@ -88,6 +89,7 @@ def test_the_best_weights_are_kept(pretrained, files, tmp_path):
     assert metrics["dev"]["accuracy"] == pytest.approx(scores[kept][0], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_pairs_truncation_and_the_same_run_twice(pretrained, tmp_path):
     rows = [("a b c", "hello world", "1"), ("a b c a b c a b c", "hello", "0")] * 3
     train = write(tmp_path / "train.tsv", rows, "sentence1\tsentence2\tlabel")

@@ -45,6 +45,7 @@ def test_a_classifier_teaches_on_labelled_files(labelled, tmp_path):
     assert metrics["dev"]["accuracy"] == pytest.approx(shares, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("head", "method", "losses"),
     [

@@ -83,6 +83,7 @@ def assert_same(found, expected):
     assert np.abs(np.subtract(found["weights"], expected["weights"])).max() <= 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["ours", "own"])
 def test_two_devices_give_what_one_gives(one, two, model):  # P42, P43
     assert_same(two[model], one[model])

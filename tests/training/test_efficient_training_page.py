@@ -5,6 +5,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 from rich.console import Console
 
@@ -14,6 +15,7 @@ from tests.models import VOCAB, tiny_config
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "efficient-training.md"
 
 
+@pytest.mark.slow
 def test_code_blocks(tmp_path, monkeypatch, capsys):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) == 4

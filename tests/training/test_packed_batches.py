@@ -77,6 +77,7 @@ def test_loss_and_gradients_equal_those_of_single_texts():
         )  # measured 1e-6
 
 
+@pytest.mark.slow
 def test_fit():
     rows, labels = texts()
     model = sequence_classifier(build_encoder(tiny_config()), 3)

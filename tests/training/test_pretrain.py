@@ -59,12 +59,14 @@ def test_the_folder_loads(tiny_run):
     assert np.isfinite(logits["mlm_logits"]).all()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_run(tiny_run, tmp_path):
     config, metrics, _ = tiny_run
     again = run(dataclasses.replace(config, out=str(tmp_path / "out")))
     assert again["curve"] == metrics["curve"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_to_the_same_model(tiny_run, tmp_path, monkeypatch):
     straight, metrics, folder = tiny_run
     config = dataclasses.replace(straight, out=str(tmp_path / "out"), checkpoint_every=3)
@@ -89,6 +91,7 @@ def test_an_interrupted_run_goes_on_to_the_same_model(tiny_run, tmp_path, monkey
     assert not (tmp_path / "out.checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_half_precision_and_accumulation(tmp_path):
     corpus = write_corpus(tmp_path / "corpus.txt")
     out = str(tmp_path / "out")
