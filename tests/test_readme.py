@@ -13,7 +13,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.parametrize(
-    ("name", "place"), [("README.md", "folder-with-config.json"), ("README.zh.md", "含有 config.json 的目录")]
+    ("name", "place"),
+    [
+        ("README.md", "folder-with-config.json"),
+        pytest.param("README.zh.md", "含有 config.json 的目录", marks=pytest.mark.slow),
+    ],
 )
 def test_code_blocks(name, place, tmp_path, monkeypatch, capsys):
     train, tflite = re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)

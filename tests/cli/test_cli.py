@@ -131,6 +131,7 @@ def test_predict_embeddings_words_and_pairs(run, tmp_path, folder):
     assert len(run("predict", folder, "--file", tmp_path / "a.txt").splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_pretrain(run, tmp_path):
     topics = ("rain", "snow", "wind", "sand", "salt", "iron")
     for number, topic in enumerate(topics):

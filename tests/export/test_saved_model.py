@@ -71,6 +71,7 @@ def test_strings_are_answered_as_predict_answers_them(classifier, pairs):
         np.testing.assert_allclose(answers["probabilities"], probabilities, rtol=1e-6, atol=1e-7)  # measured 2e-7
 
 
+@pytest.mark.slow
 def test_embeddings_are_those_of_predict(tmp_path):
     bundle = tiny_bundle("sentence_embedder", pooling="max")
     export(bundle, tmp_path / "out", max_length=16)

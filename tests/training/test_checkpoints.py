@@ -187,6 +187,7 @@ def in_a_process(code, folder):
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_older_ones(tmp_path):
     ended = in_a_process(FULL_DISK, tmp_path)
     assert ended.stdout.startswith(f"The checkpoint of step 12 cannot be written to {tmp_path}: "), ended.stderr[-2000:]

@@ -49,6 +49,7 @@ def test_learns_easy_examples_and_saves_what_it_scored(pretrained, files, tmp_pa
     assert [answer["label"] for answer in keras_bert.predict(bert, GOOD + BAD)] == ["pos"] * 4 + ["neg"] * 3
 
 
+@pytest.mark.slow
 def test_adapters_in_place_of_the_encoder(pretrained, files, tmp_path):
     """What is written is merged, and the adapter beside it gives the same answers on the pretrained model."""
     out = tmp_path / "out"

@@ -132,7 +132,7 @@ def trained(pretrained, tmp_path_factory):
     return train
 
 
-QUICK = ("tag", "answer", "choose", "embed")  # the others are like choose; test_classify.py is quick too
+QUICK = ("tag", "answer", "embed")  # the others are like them; test_classify.py is quick too
 EVERY = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in TASKS]
 
 
