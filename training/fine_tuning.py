@@ -84,7 +84,12 @@ def prepared(config, bundle, usual_length):
     if bundle.tokenizer is None:
         raise ValueError(f"{config.model} must hold vocab.txt or tokenizer.json, got neither.")
     warn_of_known_failures(config, bundle)
-    return bundle, checked_length(config.max_length or min(usual_length, bundle.config.max_length), bundle)
+    return bundle, row_length(config, bundle, usual_length)
+
+
+def row_length(config, bundle, usual_length):
+    """The most tokens of a row: what the settings say, else the usual length or all positions; refuses more."""
+    return checked_length(config.max_length or min(usual_length, bundle.config.max_length), bundle)
 
 
 def warn_of_known_failures(config, bundle):

@@ -6,7 +6,7 @@ from pathlib import Path
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
-from keras_bert.files import replace_file
+from keras_bert.files import read_json, replace_file
 from keras_bert.tokenization.characters import MAX_LETTERS
 from keras_bert.tokenization.vocabulary import read_vocab, write_vocab
 
@@ -40,7 +40,7 @@ def read_folder(folder):
         ValueError: there is no vocabulary, or it is broken.
     """
     folder = Path(folder)
-    config, described = (read_json(folder / name) for name in ("tokenizer_config.json", "tokenizer.json"))
+    config, described = (json_or_nothing(folder / name) for name in ("tokenizer_config.json", "tokenizer.json"))
     _check_config(config)
     _check_description(described, config.get(SETTINGS["rules"], "huggingface"))
     model, normalizer = described.get("model") or {}, described.get("normalizer") or {}
@@ -131,17 +131,9 @@ def _with_added(vocab, ids, config, described):
     return tuple(vocab), tuple(added)
 
 
-def read_json(path):
+def json_or_nothing(path):
     """The object in a JSON file; empty where there is no file."""
-    if not path.is_file():
-        return {}
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} must be JSON in UTF-8: {error}.") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} must hold a JSON object, got {type(content).__name__}.")
-    return content
+    return read_json(path) if path.is_file() else {}
 
 
 def _check_config(config):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from keras_bert.tokenization.folder import OtherTokenizer, read_json
+from keras_bert.tokenization.folder import OtherTokenizer, json_or_nothing
 from keras_bert.tokenization.host import read_host_tokenizer
 from keras_bert.tokenization.tokenizer import Tokenizer
 
@@ -22,7 +22,7 @@ def load_tokenizer(folder):
     folder = Path(folder)
     if not any((folder / name).is_file() for name in FILES):
         raise ValueError(f"{folder} must hold one of {', '.join(FILES)}, got none.")
-    config, described = (read_json(folder / name) for name in ("tokenizer_config.json", "tokenizer.json"))
+    config, described = (json_or_nothing(folder / name) for name in ("tokenizer_config.json", "tokenizer.json"))
     kind = (described.get("model") or {}).get("type")
     if (folder / "vocab.txt").is_file() or (kind in ("WordPiece", None) and described):
         return Tokenizer.from_folder(folder)

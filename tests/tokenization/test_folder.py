@@ -136,7 +136,7 @@ def test_an_empty_folder_and_a_broken_file_are_named(tmp_path):
         Tokenizer.from_folder(tmp_path)
     write_vocab(small.VOCAB, tmp_path / "vocab.txt")
     (tmp_path / "tokenizer_config.json").write_text("{", "utf-8")
-    with pytest.raises(ValueError, match=r"tokenizer_config.json must be JSON in UTF-8"):
+    with pytest.raises(ValueError, match=r"tokenizer_config.json is not JSON in UTF-8"):
         Tokenizer.from_folder(tmp_path)
 
 

@@ -7,10 +7,9 @@ import numpy as np
 
 import keras_bert
 from keras_bert.asking import first_text_room, window_stride
-from keras_bert.prediction import checked_length
 from keras_bert.tokenization.windows import last_text, text_windows
 from keras_bert.training.batches import TokenLabels, rows_of_encodings, steps_per_epoch, training_batches
-from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, read_splits
+from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, read_splits, row_length
 from keras_bert.training.losses import span_cross_entropy
 from keras_bert.training.metrics import cmrc_scores, squad_scores
 from keras_bert.training.metrics.answers import HAN
@@ -184,7 +183,7 @@ def is_cmrc(config, questions):
 def evaluate(config, bundle, path):
     """Scores a model on a file of questions: an `Evaluation`."""
     questions = read_questions(path)
-    length = checked_length(config.max_length or min(USUAL_LENGTH, bundle.config.max_length), bundle)
+    length = row_length(config, bundle, USUAL_LENGTH)
     found = answers(config, bundle, questions, length)
     metrics = scores_of(config, questions, found)
     metrics |= {"moved": questions.moved, "unmatched": questions.unmatched}

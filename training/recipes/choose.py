@@ -8,10 +8,9 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_bert.prediction import checked_length
 from keras_bert.training.batches import predict_rows, steps_per_epoch, tokenize_examples, training_batches
 from keras_bert.training.examples import read_rows
-from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, read_splits
+from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, read_splits, row_length
 from keras_bert.training.losses import masked_cross_entropy
 from keras_bert.training.metrics import wilson_interval
 from keras_bert.training.report import Evaluation
@@ -149,7 +148,7 @@ def scores_of(right, logits):
 def evaluate(config, bundle, path):
     """Scores a model on a file of texts with choices: an `Evaluation`."""
     choices = read_choices(path)
-    length = checked_length(config.max_length or min(USUAL_LENGTH, bundle.config.max_length), bundle)
+    length = row_length(config, bundle, USUAL_LENGTH)
     logits = np.stack(predict_rows(bundle.model, choice_rows(choices, bundle.tokenizer, length), 16))
     errors = []
     for line, text, found, right, row in zip(

@@ -8,7 +8,6 @@ import keras
 import numpy as np
 
 from keras_bert.asking import first_text_room, window_stride
-from keras_bert.prediction import checked_length
 from keras_bert.tokenization.windows import text_windows
 from keras_bert.training.batches import (
     TEXTS_AT_ONCE,
@@ -19,7 +18,7 @@ from keras_bert.training.batches import (
     training_batches,
 )
 from keras_bert.training.examples import chosen, label_ids, label_names, label_numbers, label_sets, read_examples
-from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, read_splits
+from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, read_splits, row_length
 from keras_bert.training.losses import label_cross_entropy, masked_cross_entropy, squared_error
 from keras_bert.training.metrics import classification_metrics, multilabel_metrics, regression_metrics
 from keras_bert.training.metrics.classification import calibration, confusion_matrix
@@ -191,7 +190,7 @@ def evaluate(config, bundle, path):
     """Scores a model on a labelled file: an `Evaluation`."""
     examples = read(config, path)
     targets = targets_of(config, examples, bundle.labels)
-    length = checked_length(config.max_length or min(USUAL_LENGTH, bundle.config.max_length), bundle)
+    length = row_length(config, bundle, USUAL_LENGTH)
     outputs = outputs_of(bundle, *rows_of(config, examples, bundle.tokenizer, length))
     metrics = scores_of(config.kind, targets, outputs, bundle.labels)
     named = {"text": examples.texts} | ({"pair": examples.pairs} if examples.pairs else {})

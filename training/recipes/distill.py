@@ -11,11 +11,9 @@ import numpy as np
 
 import keras_bert
 from keras_bert.files import check_replaceable
-from keras_bert.prediction import checked_length
 from keras_bert.tokenization.tokenizer import Tokenizer
 from keras_bert.training import corpus
 from keras_bert.training.batches import predict_rows, steps_per_epoch, tokenize_examples, training_batches
-from keras_bert.training.checkpoints import Checkpoints
 from keras_bert.training.distillation import (
     METHODS,
     distillation_objectives,
@@ -26,7 +24,7 @@ from keras_bert.training.distillation import (
 )
 from keras_bert.training.distribution import prepare
 from keras_bert.training.examples import label_ids, read_examples
-from keras_bert.training.fine_tuning import finish, fit, read_splits
+from keras_bert.training.fine_tuning import finish, fit, read_splits, row_length
 from keras_bert.training.losses import masked_metrics
 from keras_bert.training.optimization import adamw, print_decay, warmup_linear
 from keras_bert.training.pairs import tokenize_documents
@@ -34,7 +32,7 @@ from keras_bert.training.precision import PRECISIONS, precision
 from keras_bert.training.pretraining_batches import check_choice, pretraining_batches
 from keras_bert.training.progress import ProgressBar
 from keras_bert.training.recipes.classify import USUAL_LENGTH, scores_of
-from keras_bert.training.recipes.pretrain import earlier_run, folder_beside, read_corpus
+from keras_bert.training.recipes.pretrain import earlier_run, folder_beside, read_corpus, resumed
 from keras_bert.training.shards import read_shards, select_documents
 from keras_bert.training.strategies import STRATEGIES, check_batch_size, is_chief, strategy
 from keras_bert.training.words import find_segmenter
@@ -42,7 +40,6 @@ from keras_bert.training.words import find_segmenter
 CLASSIFIER, MASKED = "sequence_classifier", "masked_language_model"
 USUAL = {CLASSIFIER: "task", MASKED: "distilbert"}  # methods by the teacher's head; of others "minilm"
 RATE = 0.15  # share of the tokens to mask
-MAY_DIFFER = ("out", "strategy", "resume", "checkpoint_every")  # between a run and the one that goes on from it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +145,7 @@ def run(config):
             config.temperature,
             config.relation_heads or None,
         )
-    length = checked_length(config.max_length or min(USUAL_LENGTH, student.config.max_length), student)
+    length = row_length(config, student, USUAL_LENGTH)
     learn = learn_from_labels if teacher.head == CLASSIFIER else learn_from_corpus
     found = learn(config, devices, teacher, student, model, METHODS[method], length)
     count = {"teacher": teacher.model.count_params(), "student": student.model.count_params()}
@@ -264,11 +261,7 @@ def learn_from_corpus(config, devices, _, student, model, weights, length):
         return data.map(lambda x, y, w: targets({name: x[name] for name in student.model.input}, y, w))
 
     held = batches(held).cache()
-    checkpoints, first = [], 0
-    if config.checkpoint_every:
-        kept = {name: value for name, value in dataclasses.asdict(config).items() if name not in MAY_DIFFER}
-        checkpoints = [Checkpoints(folder_beside(config.out), config.checkpoint_every, kept, place=lambda step: so_far)]
-        first = checkpoints[0].resume(model)
+    checkpoints, first = resumed(config, model, so_far)
     if not so_far:
         so_far["before"] = rounded(model.evaluate(held, verbose=0, return_dict=True))
     with ProgressBar(config.steps, "distill", {"loss": "loss"}, done=first, shown=is_chief(devices)) as bar:

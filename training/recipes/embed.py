@@ -6,10 +6,9 @@ import time
 import numpy as np
 
 import keras_bert
-from keras_bert.prediction import checked_length
 from keras_bert.training.batches import predict_rows, steps_per_epoch, tokenize_examples, training_batches
 from keras_bert.training.contrastive import CosineError, InBatchNegatives, siamese
-from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, prepared, read_splits
+from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, prepared, read_splits, row_length
 from keras_bert.training.metrics import pearson, ranking_metrics, spearman
 from keras_bert.training.report import Evaluation
 from keras_bert.training.text_groups import TextGroups, read_groups
@@ -152,11 +151,16 @@ def scores_of(groups, vectors):
         cosines = np.sum(unit(vectors[:, 0]) * unit(vectors[:, 1]), axis=-1)
         found = {"spearman": spearman(groups.scores, cosines), "pearson": pearson(groups.scores, cosines)}
         return {"examples": len(groups)} | {name: round(value, 4) for name, value in found.items()}
-    numbers = text_numbers(groups)
-    texts, first = np.unique(numbers, return_index=True)
-    others = unit(vectors[:, 1:].reshape(-1, vectors.shape[-1])[first])
-    rankings = [texts[np.argsort(-row, kind="stable")] for row in unit(vectors[:, 0]) @ others.T]
+    numbers, cosines = nearness(groups, vectors)
+    rankings = np.argsort(-cosines, axis=1, kind="stable")
     return ranking_metrics(rankings, [{number: 1.0} for number in numbers[:, 0].tolist()])
+
+
+def nearness(groups, vectors):
+    """`text_numbers`, and the cosines (n, M) of the anchors with the texts of these numbers, in their order."""
+    numbers = text_numbers(groups)
+    _, first = np.unique(numbers, return_index=True)
+    return numbers, unit(vectors[:, 0]) @ unit(vectors[:, 1:].reshape(-1, vectors.shape[-1])[first]).T
 
 
 def unit(vectors):
@@ -167,17 +171,14 @@ def unit(vectors):
 def evaluate(config, bundle, path):
     """Scores a model on a file of groups: an `Evaluation`, whose errors are anchors that another text is nearer to."""
     groups = read(config, path)
-    length = checked_length(config.max_length or min(USUAL_LENGTH, bundle.config.max_length), bundle)
+    length = row_length(config, bundle, USUAL_LENGTH)
     rows = group_rows(groups, bundle.tokenizer, length)
     vectors = np.stack(predict_rows(siamese(bundle.model, rows.choices), rows, 16))
     errors = []
     if groups.scores is None:
-        numbers, texts = text_numbers(groups), {}
-        for group, row in zip(groups.groups, numbers, strict=True):
-            texts |= dict(zip(row.tolist(), group[1:], strict=True))
-        _, first = np.unique(numbers, return_index=True)
-        others = unit(vectors[:, 1:].reshape(-1, vectors.shape[-1])[first])
-        for group, own, row in zip(groups.groups, numbers[:, 0], unit(vectors[:, 0]) @ others.T, strict=True):
+        numbers, cosines = nearness(groups, vectors)
+        texts = list(dict.fromkeys(text for group in groups.groups for text in group[1:]))  # in order of their numbers
+        for group, own, row in zip(groups.groups, numbers[:, 0], cosines, strict=True):
             nearest = int(row.argmax())
             if nearest != own:
                 shown = {"anchor": group[0], "right": group[1], "nearest": texts[nearest]}

@@ -141,11 +141,7 @@ def run(config):
     bundle, model = compiled(config, devices, tokenizer, steps)
     if is_chief(devices):
         print_decay(model)
-    checkpoints, first = [], 0
-    if config.checkpoint_every:
-        kept = {name: value for name, value in dataclasses.asdict(config).items() if name not in MAY_DIFFER}
-        checkpoints = [Checkpoints(folder_beside(config.out), config.checkpoint_every, kept, place=lambda step: so_far)]
-        first = checkpoints[0].resume(model)
+    checkpoints, first = resumed(config, model, so_far)
     if not so_far:
         before = named(model.evaluate(held_batches, verbose=0, return_dict=True))
         so_far |= {"steps": steps, "before": before, "curve": []}
@@ -179,6 +175,19 @@ def run(config):
 def folder_beside(out):
     """Where the checkpoints of a run go."""
     return Path(out).with_name(f"{Path(out).name}.checkpoints")
+
+
+def resumed(config, model, so_far):
+    """Puts `model` where the newest checkpoint has it: the list of callbacks that write more, and the step to go on at.
+
+    Args:
+        so_far: dict that each checkpoint keeps as it then is.
+    """
+    if not config.checkpoint_every:
+        return [], 0
+    kept = {name: value for name, value in dataclasses.asdict(config).items() if name not in MAY_DIFFER}
+    writer = Checkpoints(folder_beside(config.out), config.checkpoint_every, kept, place=lambda step: so_far)
+    return [writer], writer.resume(model)
 
 
 def earlier_run(config):

@@ -5,10 +5,9 @@ import time
 
 import numpy as np
 
-from keras_bert.prediction import checked_length
 from keras_bert.training.batches import predict_rows, steps_per_epoch, tokenize_examples, training_batches
 from keras_bert.training.examples import label_numbers, read_examples
-from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, read_splits
+from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, read_splits, row_length
 from keras_bert.training.losses import graded_cross_entropy
 from keras_bert.training.metrics import ranking_metrics, spearman
 from keras_bert.training.report import Evaluation
@@ -126,7 +125,7 @@ def evaluate(config, bundle, path):
     """Scores a model on a file of queries and passages: an `Evaluation`, whose errors are pairs ranked wrongly."""
     examples = read(config, path)
     grades = grades_of(examples)
-    length = checked_length(config.max_length or min(USUAL_LENGTH, bundle.config.max_length), bundle)
+    length = row_length(config, bundle, USUAL_LENGTH)
     rows = tokenize_examples(examples.texts, examples.pairs, bundle.tokenizer, length)
     scores = np.stack(predict_rows(bundle.model, rows))
     errors = []

@@ -8,11 +8,10 @@ import numpy as np
 
 import keras_bert
 from keras_bert.asking import window_stride, words_of
-from keras_bert.prediction import checked_length
 from keras_bert.tags import tag_spans
 from keras_bert.tokenization.windows import last_text, own_tokens, text_windows
 from keras_bert.training.batches import TEXTS_AT_ONCE, TokenLabels, rows_of_encodings, steps_per_epoch, training_batches
-from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, read_splits
+from keras_bert.training.fine_tuning import check_settings, finish, fit, load_for, read_splits, row_length
 from keras_bert.training.losses import masked_cross_entropy
 from keras_bert.training.metrics import entity_metrics
 from keras_bert.training.report import Evaluation
@@ -132,7 +131,7 @@ def evaluate(config, bundle, path):
     """Scores a model on a file of tagged words: an `Evaluation`, whose errors are entities missed and invented."""
     tagged = read_tagged(path)
     check_labels(tagged, bundle.labels)
-    length = checked_length(config.max_length or min(USUAL_LENGTH, bundle.config.max_length), bundle)
+    length = row_length(config, bundle, USUAL_LENGTH)
     found = answers(bundle, tagged.words, length)
     metrics = entity_metrics(tagged.labels, found)
     errors = []
