@@ -41,16 +41,15 @@ class Load(typing.NamedTuple):
     cpu: float
 
 
-def write_model(sizes, vocab, folder):
-    """Writes a classifier with random weights as SavedModel."""
-    config = keras_bert.BertConfig(**sizes.config())
-    tokenizer = keras_bert.Tokenizer.from_vocab(vocab, lowercase=True)
-    saved_model.write(
-        keras_bert.create(config, tokenizer, "sequence_classifier", LABELS),
-        folder,
-        max_length=min(128, sizes.max_position_embeddings),
-    )
-    return tokenizer
+def write_model(sizes, vocab, model, folder):
+    """Writes a classifier as SavedModel: with the encoder of a folder, or random weights; gives its tokenizer."""
+    if model is None:
+        tokenizer = keras_bert.Tokenizer.from_vocab(vocab, lowercase=True)
+        bundle = keras_bert.create(keras_bert.BertConfig(**sizes.config()), tokenizer, "sequence_classifier", LABELS)
+    else:
+        bundle = keras_bert.load(model, new_head="sequence_classifier", labels=LABELS)
+    saved_model.write(bundle, folder, max_length=min(128, bundle.config.max_length))
+    return bundle.tokenizer
 
 
 def texts_by_length(tokenizer, texts, lengths, most=500):
@@ -115,11 +114,11 @@ async def _load(port, requests, connections, seconds):
     return Load(len(times) - errors, errors + lost, times, time.perf_counter() - begun, 0.0)
 
 
-def serving(sizes, vocab, texts, connections, seconds, rounds, lengths=LENGTHS):
+def serving(sizes, vocab, texts, connections, seconds, rounds, lengths=LENGTHS, model=None):
     """Rows: for each length and way requests a second, times, what failed, and the ratio to one by one."""
     rows = []
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as running:
-        tokenizer = write_model(sizes, vocab, Path(folder) / "1")
+        tokenizer = write_model(sizes, vocab, model, Path(folder) / "1")
         ports = {way: running.enter_context(server(folder, options)) for way, options in WAYS.items()}
         for length, chosen in texts_by_length(tokenizer, texts, lengths).items():
             for port in ports.values():
@@ -147,9 +146,10 @@ def serving(sizes, vocab, texts, connections, seconds, rounds, lengths=LENGTHS):
                         str(sum(x.errors for x in loads)),
                     )
                 )
+    weights = f"weights of {Path(model).name}" if model else "random weights"
     title = (
-        f"`keras-bert serve`, classifier, {sizes.num_hidden_layers} layers of {sizes.hidden_size}, {connections} "
-        f"connections, {seconds:.0f} s each in {rounds} turns"
+        f"`keras-bert serve`, classifier, {sizes.num_hidden_layers} layers of {sizes.hidden_size}, {weights}, "
+        f"{connections} connections, {seconds:.0f} s each in {rounds} turns"
     )
     columns = (
         "texts",
@@ -169,9 +169,10 @@ def main():
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=60.0, help="of load for each length and way")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--model", type=Path, help="folder of an encoder of MiniLM's size; by default random weights")
     chosen = parser.parse_args()
     vocab, lines = data.vocabulary("bert-base-uncased"), data.lines("en", 1)
-    table = serving(Sizes(), vocab, lines, chosen.connections, chosen.seconds, chosen.rounds)
+    table = serving(Sizes(), vocab, lines, chosen.connections, chosen.seconds, chosen.rounds, model=chosen.model)
     report.publish(TITLE, [table], chosen.out)
 
 

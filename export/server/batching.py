@@ -13,6 +13,8 @@ import numpy as np
 from keras_bert.export.server.refusal import Refusal
 
 SHORTEST, LONGEST = 64, 4096  # bytes; texts below and above are alike: mostly overhead, and mostly truncated
+BATCH_BYTES = 4096  # of a batch, padding included: more rows cost no less each, and let others wait
+TOKEN_BYTES = 4  # that an id counts for: so many has a token of English, and nearly so many one of Chinese
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Limits:
     """What the server takes upon itself.
 
     Args:
-        max_batch_size: rows that go through a model together; 1 answers one by one.
+        max_batch_size: rows that go through a model together, fewer of long texts; 1 answers one by one.
         max_delay_ms: that a row waits for others.
         max_queue: rows that may wait, of all models.
         timeout_s: that a request may take.
@@ -65,7 +67,7 @@ class Batcher:
         self.limits = limits
         self.observe = observe
         self.rows = 0
-        self._queues = {}  # (run, shapes, length) -> jobs
+        self._queues = {}  # (run, (shapes, length)) -> jobs
         self._running = 0
         self._timer = None
         self._threads = ThreadPoolExecutor(limits.workers, thread_name_prefix="model")
@@ -116,20 +118,20 @@ class Batcher:
         while self._running < self.limits.workers and self._queues:
             now, delay = time.monotonic(), self.limits.max_delay_ms / 1000
             due = {key: queue[0].since + delay for key, queue in self._queues.items()}
-            full = [key for key, queue in self._queues.items() if self._is_full(queue)]
-            key = min(full or due, key=due.get)
-            if key not in full and due[key] > now:
-                self._timer = asyncio.get_running_loop().call_later(due[key] - now, self._start)
+            ready = [key for key in due if due[key] <= now or self._is_full(key)]
+            if not ready:
+                self._timer = asyncio.get_running_loop().call_later(min(due.values()) - now, self._start)
                 return
+            key = min(ready, key=due.get)  # the oldest, full or not: a rare kind would wait for ever
             self._run(key[0], self._take(key))
 
-    def _is_full(self, queue):
-        return sum(job.rows for job in queue) >= self.limits.max_batch_size
+    def _is_full(self, key):
+        return sum(job.rows for job in self._queues[key]) >= most_rows(key[1], self.limits.max_batch_size)
 
     def _take(self, key):
         """Takes jobs from the queue's front, as many as a batch may have."""
         queue, jobs, rows = self._queues[key], [], 0
-        while queue and (not jobs or rows + queue[0].rows <= self.limits.max_batch_size):
+        while queue and (not jobs or rows + queue[0].rows <= most_rows(key[1], self.limits.max_batch_size)):
             jobs.append(queue.popleft())
             rows += jobs[-1].rows
         if not queue:
@@ -172,22 +174,31 @@ class Batcher:
 
 
 def split(inputs, size):
-    """Sorts rows by what may be joined: the same shapes, and texts of similar length.
+    """Sorts rows by what may be joined: the same shapes, and texts whose lengths differ by a factor of 1.4 at most.
 
     Returns:
-        list of (kind, numbers of at most `size` rows); rows of one kind may be joined with others of that kind.
+        list of (kind, numbers of at most `size` rows, fewer of long ones); rows of one kind may be joined with others
+        of that kind, which is (shapes, the most bytes that a text of it has).
     """
     shapes = tuple((name, array.shape[1:]) for name, array in sorted(inputs.items()))
     lengths = np.zeros(len(next(iter(inputs.values()))), int)
     for array in inputs.values():
         if array.dtype == object:
             lengths += [sum(map(len, row.ravel())) for row in array.reshape(len(array), -1)]
-    classes = np.ceil(np.log2(np.clip(lengths, SHORTEST, LONGEST))).astype(int)
+        else:  # all inputs of ids belong to the same tokens
+            lengths = np.maximum(lengths, TOKEN_BYTES * (array.size // max(1, len(array))))
+    classes = 2 ** (np.ceil(2 * np.log2(np.clip(lengths, SHORTEST, LONGEST))) / 2)
     parts = []
-    for kind in np.unique(classes):
-        rows = np.flatnonzero(classes == kind)
-        parts += [((shapes, int(kind)), rows[i : i + size]) for i in range(0, len(rows), size)]
+    for length in np.unique(classes):
+        rows, kind = np.flatnonzero(classes == length), (shapes, int(length))
+        most = most_rows(kind, size)
+        parts += [(kind, rows[i : i + most]) for i in range(0, len(rows), most)]
     return parts
+
+
+def most_rows(kind, size):
+    """How many rows of a kind go through a model together, where `size` would do for short ones."""
+    return max(1, min(size, BATCH_BYTES // kind[1]))
 
 
 def join(chosen, answers, count):

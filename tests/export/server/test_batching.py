@@ -4,7 +4,7 @@ import threading
 import numpy as np
 import pytest
 
-from keras_bert.export.server.batching import Batcher, Limits, join, split
+from keras_bert.export.server.batching import BATCH_BYTES, Batcher, Limits, join, split
 from keras_bert.export.server.refusal import Refusal
 
 TEXTS = [b"a", b"b" * 70, b"c", b"d" * 500, b"e" * 90]
@@ -75,6 +75,33 @@ def test_only_texts_of_similar_length_go_together():
     assert [row["text"].tolist() for row in found] == [TEXTS, TEXTS[::-1]]
     together = sorted(sorted({len(text) for text in batch}) for batch in model.batches)
     assert together == [[1], [70, 90], [500]]
+
+
+def test_long_texts_go_in_small_batches_and_the_longest_alone():
+    model = Echo()
+    answers(Limits(max_batch_size=32, max_delay_ms=20), model, [b"s" * 90] * 40, [b"m" * 500] * 20, [b"l" * 9000] * 3)
+    sizes = {letter: sorted(len(b) for b in model.batches if b[0][:1] == letter) for letter in (b"s", b"m", b"l")}
+    assert sizes == {b"s": [8, 32], b"m": [4, 8, 8], b"l": [1, 1, 1]}
+    assert all(len(batch) * len(batch[0]) <= BATCH_BYTES for batch in model.batches if len(batch) > 1)
+    ids = {name: np.zeros((9, 256), "int32") for name in ("token_ids", "segment_ids", "padding_mask")}
+    assert [len(rows) for _, rows in split(ids, 32)] == [4, 4, 1]
+
+
+def test_a_rare_length_does_not_wait_for_full_batches_of_others():
+    model = Echo()
+    model.gate.clear()
+
+    async def run():
+        batcher = Batcher(Limits(max_batch_size=2, max_delay_ms=0))
+        texts = [[b"a"], [b"long" * 200], [b"b"], [b"c"], [b"d"], [b"e"]]
+        waiting = [asyncio.create_task(batcher.ask(model, text_inputs(asked))) for asked in texts]
+        await asyncio.sleep(0.05)  # the first runs, all others wait
+        model.gate.set()
+        await asyncio.gather(*waiting)
+        batcher.close()
+
+    asyncio.run(run())
+    assert model.batches == [[b"a"], [b"long" * 200], [b"b", b"c"], [b"d", b"e"]]
 
 
 def test_other_shapes_and_other_models_are_not_joined():
