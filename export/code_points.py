@@ -52,6 +52,17 @@ def answer(bundle, settings, code_points, code_points_pair=None):
     return signatures.answers(bundle, features, settings)
 
 
+def text_settings(bundle, max_length, given):
+    """`signatures.text_settings`, without windows."""
+    settings = signatures.text_settings(bundle, max_length, given)
+    if settings.get("stride") is not None:
+        raise ValueError(
+            f"`stride` is for `predict` and SavedModels, whose windows hold whole texts: with code points in, a "
+            f"{bundle.head} reads the first {settings['max_length']} tokens; cut longer texts before."
+        )
+    return settings
+
+
 def mask_room(length):
     """Room for masked positions in T tokens: BERT's 15%."""
     return max(1, round(0.15 * length))

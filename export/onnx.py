@@ -147,7 +147,7 @@ def _settings(bundle, inputs, max_length, settings):
         return {"max_length": checked_length(None, bundle)}
     if not (signatures.takes(bundle) if inputs == "text" else signatures.may_take_pairs(bundle)):
         raise ValueError(f"`inputs` of {inputs!r} needs a tokenizer and a head that answers it, got {bundle.head}.")
-    return signatures.text_settings(bundle, max_length or min(MAX_LENGTH, bundle.config.max_length), settings)
+    return code_points.text_settings(bundle, max_length or min(MAX_LENGTH, bundle.config.max_length), settings)
 
 
 def _function(bundle, inputs, settings):

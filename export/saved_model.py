@@ -33,9 +33,10 @@ def write(bundle, folder, max_length=None, **settings):
             `question`, `context` (B,), contexts of any length: span_extractor -> `answer`, `start`, `end`, `score`,
             `null_score` (B,), "", -1, -1 for no answer.
             Places are half-open and count Unicode code points.
+            With `stride` a sequence_classifier takes texts of any length too, by the mean logits of their windows.
         serving_pair: `text` and `text_pair` (B,) -> the same, where a head takes one text or two. A signature by
             itself, because TensorFlow Serving knows no optional inputs, and an empty second text is not the same as
-            none.
+            none. Left out where a `stride` has no room beside a first text, with which `predict` refuses pairs too.
         serving_ids, serving_ids_int64: the model's inputs (B, T) -> the model's output. Ids that are out of range and
             texts that are too long are refused.
 
@@ -44,7 +45,7 @@ def write(bundle, folder, max_length=None, **settings):
     Args:
         max_length: tokens; longer texts are truncated, or cut into windows of that length. By default the bundle's own,
             or all that the model has positions for.
-        settings: those of `keras_bert.predict` for this head, but for `stride` of a classifier and `top` of spans.
+        settings: those of `keras_bert.predict` for this head, but for `top` of spans.
     """
     settings = signatures.text_settings(bundle, max_length, settings)
     # The weights as plain variables: a module that holds only the model loses them, and ExportArchive with `track`
@@ -55,7 +56,7 @@ def write(bundle, folder, max_length=None, **settings):
         module.files = [tf.saved_model.Asset(str(path)) for path in signatures.write_names(bundle, Path(made))]
         functions = {name: function(*specs) for name, function, specs in _functions(bundle, settings)}
         tf.saved_model.save(module, str(folder), signatures=functions)
-    warmup.write(folder, _requests(bundle))
+    warmup.write(folder, _requests(bundle, settings))
 
 
 def load(folder):
@@ -76,7 +77,7 @@ def probes(keras, max_length=None, **settings):
     if signatures.takes(bundle):
         batches = [[comparison.SHORT], list(comparison.TEXTS), [comparison.LONG]]
         found += [_text_probe(keras, *questions(bundle, texts), settings) for texts in batches]
-    if signatures.may_take_pairs(bundle):
+    if signatures.may_take_windowed_pairs(bundle, settings):
         found.append(_text_probe(keras, *questions(bundle, comparison.TEXTS, paired=True), settings))
     longest = bundle.config.max_length
     for signature, dtype in (("serving_ids", "int32"), ("serving_ids_int64", "int64")):
@@ -118,7 +119,7 @@ def _functions(bundle, settings):
         return signatures.model_outputs(bundle, _checked(bundle, features))
 
     found = []
-    for signature, names in _text_signatures(bundle).items():
+    for signature, names in _text_signatures(bundle, settings).items():
         specs = [tf.TensorSpec([None, None] if name == "choices" else [None], tf.string, name=name) for name in names]
         found.append((signature, _traced(answer), specs))
     for name, dtype in (("serving_ids", tf.int32), ("serving_ids_int64", tf.int64)):
@@ -126,11 +127,12 @@ def _functions(bundle, settings):
     return found
 
 
-def _text_signatures(bundle):
+def _text_signatures(bundle, settings):
     """Gives the names of the strings that each signature takes."""
     takes = signatures.takes(bundle)
     found = {} if takes is None else {"serving_default": signatures.TEXT_INPUTS[takes]}
-    return found | ({"serving_pair": ("text", "text_pair")} if signatures.may_take_pairs(bundle) else {})
+    pairs = signatures.may_take_windowed_pairs(bundle, settings)
+    return found | ({"serving_pair": signatures.TEXT_INPUTS["pairs"]} if pairs else {})
 
 
 def _traced(function):
@@ -158,19 +160,19 @@ def _checked(bundle, features):
 
 def _text_probe(keras, texts, pairs, settings):
     bundle = keras.bundle
-    signature = "serving_default"
-    if pairs is not None and signatures.may_take_pairs(bundle):
-        signature = "serving_pair"
+    paired = pairs is not None and signatures.may_take_pairs(bundle)
+    signature = "serving_pair" if paired else "serving_default"
+    names = signatures.TEXT_INPUTS["pairs" if paired else signatures.takes(bundle)]
 
     def expected():
         return strings.expected(bundle, keras.asked(texts, pairs, settings), settings)
 
-    return comparison.Probe(signature, _string_inputs(bundle, signature, texts, pairs), expected)
+    return comparison.Probe(signature, _string_inputs(names, texts, pairs), expected)
 
 
-def _string_inputs(bundle, signature, texts, pairs):
+def _string_inputs(names, texts, pairs):
     values = (texts,) if pairs is None else (texts, pairs)
-    return dict(zip(_text_signatures(bundle)[signature], map(_strings, values), strict=True))
+    return dict(zip(names, map(_strings, values), strict=True))
 
 
 def _strings(texts):
@@ -180,13 +182,13 @@ def _strings(texts):
     return np.array([text.encode() if isinstance(text, str) else text for text in texts], object)
 
 
-def _requests(bundle):
+def _requests(bundle, settings):
     """What warms the model up: each signature for one short text, and for a batch of others."""
     found = []
-    for signature in _text_signatures(bundle):
+    for signature, names in _text_signatures(bundle, settings).items():
         for texts in ([comparison.SHORT], list(comparison.TEXTS[:4])):
             asked = questions(bundle, texts, paired=signature == "serving_pair")
-            found.append((signature, _string_inputs(bundle, signature, *asked)))
+            found.append((signature, _string_inputs(names, *asked)))
     for signature, dtype in (("serving_ids", "int32"), ("serving_ids_int64", "int64")):
         features = comparison.random_features(bundle, 1, min(12, bundle.config.max_length))
         found.append((signature, {name: values.astype(dtype) for name, values in features.items()}))

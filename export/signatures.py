@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.answers import checked_settings
-from keras_bert.asking import ask, window_stride
+from keras_bert.asking import ask, first_text_room, window_stride
 from keras_bert.heads import HEADS
 from keras_bert.prediction import checked_length, id_limits
 from keras_bert.tokenization.tokenizer import Tokenizer
@@ -44,6 +44,12 @@ def may_take_pairs(bundle):
     return takes(bundle) in ("texts", "masks") and bundle.config.type_vocab_size != 1
 
 
+def may_take_windowed_pairs(bundle, settings):
+    """`may_take_pairs`, and a `stride` leaves room for the windows of two texts."""
+    stride, length = settings.get("stride"), settings["max_length"]
+    return may_take_pairs(bundle) and (stride is None or stride < length - 3 - first_text_room(length))
+
+
 def text_settings(bundle, max_length, given):
     """Gives the head's settings for texts, complete and checked; refuses any where texts are not taken."""
     length = checked_length(max_length, bundle)
@@ -53,11 +59,9 @@ def text_settings(bundle, max_length, given):
         return {"max_length": length}
     settings = checked_settings(bundle, HEADS[bundle.head], given)
     settings |= {"max_length": length, "batch_size": WINDOWS_AT_ONCE}
-    if settings.get("stride") is not None and takes(bundle) == "texts":
-        raise ValueError(f"`stride` is for `predict`: exports of a {bundle.head} truncate long texts.")
     if takes(bundle) == "contexts" and settings["top"] != 1:
         raise ValueError(f"`top` must be 1 in exports of a {bundle.head}, got {settings['top']}.")
-    if takes(bundle) in ("documents", "contexts"):
+    if "stride" in settings:
         window_stride(settings["stride"], length, takes(bundle) == "contexts")
     return settings
 

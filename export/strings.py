@@ -21,8 +21,16 @@ def answer(bundle, settings, text, second=None):
 
 
 def _texts(bundle, settings, text, text_pair):
+    if settings.get("stride") is not None:
+        return _whole_texts(bundle, settings, text, text_pair)
     features = bundle.tokenizer.strings_to_features(text, text_pair, max_length=settings["max_length"])
     return _named(bundle, signatures.answers(bundle, features, settings))
+
+
+def _whole_texts(bundle, settings, text, text_pair):
+    windows = _windows(bundle, settings, text, text_pair)
+    means = tf.math.unsorted_segment_mean(_outputs(bundle, windows, settings), windows["text_index"], tf.size(text))
+    return _named(bundle, signatures.answered(bundle, means, windows, settings))
 
 
 def _masks(bundle, settings, text, text_pair):
@@ -44,11 +52,7 @@ def _choices(bundle, settings, text, choices):
 
 def _documents(bundle, settings, text, _):
     windows = _windows(bundle, settings, text, None)
-
-    def run(part):
-        return {"logits": signatures.run_model(bundle, part)}
-
-    logits = in_parts(run, windows, settings["batch_size"])["logits"]
+    logits = _outputs(bundle, windows, settings)
     own, count = windows["own"] > 0, tf.shape(text, tf.int64)[0]
     rows = tf.boolean_mask(tf.broadcast_to(tf.expand_dims(windows["text_index"], 1), tf.shape(own)), own)
     rows = tf.cast(rows, tf.int64)
@@ -83,6 +87,15 @@ def _windows(bundle, settings, text, second):
     length, paired = settings["max_length"], second is not None
     stride = window_stride(settings["stride"], length, paired)
     return bundle.tokenizer.strings_to_windows(text, second, length, stride, max_first=first_text_room(length))
+
+
+def _outputs(bundle, windows, settings):
+    """The model's output for each window."""
+
+    def run(part):
+        return {"output": signatures.run_model(bundle, part)}
+
+    return in_parts(run, windows, settings["batch_size"])["output"]
 
 
 def in_parts(function, features, size):

@@ -181,7 +181,7 @@ def _sizes(bundle, inputs, max_length, max_code_points, choices, settings):
         raise ValueError(f"`choices` is for text in of a multiple_choice, got {bundle.head} with `inputs` {inputs!r}.")
     sizes = {"inputs": inputs, "length": length, "chars": max_code_points or 4 * length, "choices": choices or CHOICES}
     if inputs in TEXT:
-        return sizes | {"settings": signatures.text_settings(bundle, length, settings)}
+        return sizes | {"settings": code_points.text_settings(bundle, length, settings)}
     if settings:
         raise ValueError(f"`{next(iter(settings))}` is for answers to texts, got `inputs` {inputs!r}.")
     return sizes

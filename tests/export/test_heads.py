@@ -175,7 +175,7 @@ def test_windows_go_through_the_model_in_parts():
 @pytest.mark.parametrize(
     ("head", "settings", "sentence"),
     [
-        ("sequence_classifier", {"stride": 3}, "`stride` is for `predict`: exports of a sequence_classifier truncate"),
+        ("sequence_classifier", {"stride": 38}, "`stride` must be below 38 where `max_length` is 40, got 38."),
         ("span_extractor", {"top": 2}, "`top` must be 1 in exports of a span_extractor, got 2."),
         ("span_extractor", {"stride": 20}, "`stride` must be below 19 where `max_length` is 40, got 20."),
         ("token_classifier", {"top": 2}, "`token_classifier` takes no setting `top`."),
@@ -196,6 +196,8 @@ def test_wrong_settings(head, settings, sentence, tmp_path):
         (onnx, "token_classifier", {"inputs": "pair"}, "`inputs` of 'pair' needs a tokenizer and a head that answers"),
         (tflite, "sequence_classifier", {"choices": 2}, "`choices` is for text in of a multiple_choice, got"),
         (tflite, "span_extractor", {"inputs": "ids", "top": 1}, "`top` is for answers to texts, got `inputs` 'ids'."),
+        (tflite, "sequence_classifier", {"stride": 3}, "`stride` is for `predict` and SavedModels, whose windows hold"),
+        (onnx, "token_classifier", {"inputs": "text", "stride": 3}, "`stride` is for `predict` and SavedModels, whose"),
     ],
 )
 def test_wrong_options(module, head, options, sentence, tmp_path):

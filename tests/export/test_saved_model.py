@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import keras_bert
-from keras_bert.export import export
+from keras_bert.export import export, saved_model
 from keras_bert.export.saved_model import load
 from tests.models import LABELS, VOCAB, randomize, tiny_bundle, tiny_config, tiny_features
 
@@ -78,6 +78,36 @@ def test_embeddings_are_those_of_predict(tmp_path):
     answers = answered(load(tmp_path / "out"), TEXTS)
     expected = keras_bert.predict(bundle, TEXTS, max_length=16)
     np.testing.assert_allclose(answers["embedding"], expected, rtol=0, atol=1e-6)  # measured 2e-7
+
+
+@pytest.mark.parametrize(
+    ("options", "stride"),
+    [({}, 3), pytest.param({"multi_label": True}, 0, marks=pytest.mark.slow)],
+)
+def test_long_texts_are_answered_by_their_windows(options, stride, tmp_path):
+    bundle = tiny_bundle("sequence_classifier", **options)
+    report = export(bundle, tmp_path / "out", max_length=12, stride=stride)
+    assert report["options"] == {"max_length": 12, "stride": stride}
+    run = load(tmp_path / "out")
+    texts = ["the film " * 9 + "bad, good! " * 200, *TEXTS]  # more windows than go through the model at a time
+    for pairs in (None, [*PAIRS, "the bad film " * 30]):
+        answers = answered(run, texts, pairs)["probabilities"]
+        rows = keras_bert.predict(bundle, texts, pairs, max_length=12, stride=stride)
+        expected = np.array([[row["probabilities"][label] for label in LABELS] for row in rows])
+        np.testing.assert_allclose(answers, expected, rtol=1e-6, atol=1e-6)
+        cut = keras_bert.predict(bundle, texts[:1], pairs and pairs[:1], max_length=12)[0]["probabilities"]
+        assert np.abs(list(cut.values()) - expected[0]).max() > 1e-4
+    assert answered(run, [])["probabilities"].shape == (0, len(LABELS))
+
+
+def test_windows_without_room_for_pairs(tmp_path):
+    bundle = tiny_bundle("sequence_classifier")
+    saved_model.write(bundle, tmp_path, max_length=12, stride=8)
+    loaded = tf.saved_model.load(str(tmp_path))
+    assert set(loaded.signatures) == {"serving_default", "serving_ids", "serving_ids_int64"}
+    found = answered(load(tmp_path), TEXTS)["label"]
+    rows = keras_bert.predict(bundle, TEXTS, max_length=12, stride=8)
+    assert [label.decode() for label in found] == [row["label"] for row in rows]
 
 
 def test_fresh_process_answers_with_core_operations_only(classifier):
