@@ -1,11 +1,13 @@
 import functools
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_bert.training.checkpoints import Checkpoints
 from keras_bert.training.pairs import tokenize_documents
-from keras_bert.training.pretraining_batches import pretraining_batches
+from keras_bert.training.pretraining_batches import pretraining_batches, pretraining_pipeline
 from tests.training.toy import numbered_documents, tokenizer_for
 
 DOCUMENTS = numbered_documents((9, 1, 30, 2, 17, 1, 41))
@@ -80,6 +82,49 @@ def test_bad_choices():
 
 def test_a_resumed_run_sees_the_rest():
     assert_equal(examples(batches()[7:]), examples(batches(start=7)))
+
+
+@pytest.mark.parametrize("row_sequences", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_stopped_fit_goes_on_with_the_very_batches_that_follow(tmp_path, row_sequences):  # P56
+    """Killed between two checkpoints: batches from the saved place, and the weights at the end, to the last bit."""
+    steps = 25  # of a little more than an epoch, or two of packed rows
+    options = {"max_length": 40, "batch_size": 8, "max_predictions": 6, "seed": 5, "row_sequences": row_sequences}
+
+    def started():
+        x = keras.Input((None,), dtype="int32")
+        model = keras.Model(x, keras.layers.Dense(1, name="d")(keras.layers.Embedding(len(TOKENIZER.vocab), 3)(x)))
+        for weight in model.weights:
+            weight.assign(np.random.default_rng(0).normal(size=weight.shape))
+        model.compile(keras.optimizers.Adam(1e-2), "mse")
+        pipeline = pretraining_pipeline(TOKENIZED, TOKENIZER, **options)
+        return model, pipeline, Checkpoints(tmp_path, every=4, place=pipeline.place)
+
+    def fit(model, batches, *callbacks):
+        data = batches.map(lambda x, y, w: (x["token_ids"], tf.cast(x["token_ids"] % 7, tf.float32)[..., None]))
+        model.fit(data, shuffle=False, verbose=0, callbacks=callbacks)
+
+    def kill(batch, logs):
+        if batch == 9:
+            raise InterruptedError
+
+    straight, pipeline, _ = started()
+    whole = list(pipeline.batches(steps).as_numpy_iterator())
+    assert pipeline.steps() < steps
+    fit(straight, pipeline.batches(steps))
+    model, pipeline, checkpoints = started()
+    with pytest.raises(InterruptedError):
+        fit(model, pipeline.batches(steps), checkpoints, keras.callbacks.LambdaCallback(on_train_batch_end=kill))
+    model, pipeline, checkpoints = started()
+    assert checkpoints.resume(model) == 8
+    assert checkpoints.restored["step"] == 8
+    rest = list(pipeline.batches(steps, checkpoints.restored).as_numpy_iterator())
+    assert len(rest) == steps - 8
+    for one, other in zip(rest, whole[8:], strict=True):
+        keras.tree.map_structure(np.testing.assert_array_equal, one, other)
+    fit(model, pipeline.batches(steps, checkpoints.restored), checkpoints)
+    assert checkpoints.step == steps
+    for one, other in zip(model.get_weights(), straight.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_one_epoch_holds_every_example_once_and_the_next_differs():
