@@ -41,7 +41,7 @@ def by_numpy(bundle, texts, max_length):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_folder_in_and_out(name, tmp_path):
+def test_folder_in_and_out(name, tmp_path):  # P65
     bundle = embedder(name, max_length=9)
     keras_bert.save(bundle, tmp_path / "model")
     again = keras_bert.load(tmp_path / "model")
