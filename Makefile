@@ -7,7 +7,7 @@ INSTALLED := .venv/installed
 
 help:
 	@echo "make quickstart   fine-tune a genuine pretrained BERT, export it, let the exports answer (2 minutes)"
-	@echo "make test         ruff and the quick tests (about 15 minutes on 2 cores)"
+	@echo "make test         ruff and the quick tests (under 10 minutes on 2 cores)"
 	@echo "make test-all     every test, witnesses in .venv-witness included (torch is large; under 60 minutes)"
 	@echo "make bench        side by side with the peers, in .venv-bench (torch is large); results in docs/results.md"
 	@echo "make lint, make venv, make clean"
