@@ -1,4 +1,4 @@
-"""`keras-bert pretrain`: raw text in, a small BERT out."""
+"""`keras-bert pretrain`: raw text in, a BERT out; from scratch, or from a model that goes on learning."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,10 @@ from keras_bert_cli.train_tasks import ConfigFile, Settings
 def pretrain(
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", help="More text files.")] = None,
     corpus: Annotated[str | None, typer.Option(help="python-docs, a text file, or a prepared folder.")] = None,
+    held_out: Annotated[str | None, typer.Option(help="The same, to evaluate on; else a part of the corpus.")] = None,
+    model: Annotated[str | None, typer.Option("--from", metavar="FOLDER", help="A model to go on from.")] = None,
     out: Annotated[str | None, typer.Option(metavar="FOLDER", help="Where the model and metrics.json go.")] = None,
+    objective: Annotated[str | None, typer.Option(help="masked_words, or replaced_tokens (ELECTRA).")] = None,
     minutes: Annotated[float | None, typer.Option(help="How long it may take.")] = None,
     steps: Annotated[int | None, typer.Option(help="Or how many batches.")] = None,
     strategy: Annotated[str | None, typer.Option(help="none, mirrored, multi_worker or tpu (untested).")] = None,
@@ -20,7 +23,7 @@ def pretrain(
     config: ConfigFile = None,
     set_: Settings = None,
 ):
-    """Train a vocabulary and a BERT on raw text, with masked words and next sentences.
+    """Train a vocabulary and a BERT on raw text, or pretrain a model further.
 
     Text files are UTF-8, with a blank line between documents. python-docs is the documentation inside Python.
 
@@ -34,6 +37,7 @@ def pretrain(
 
     paths = tuple(str(path) for path in ([corpus] if corpus else []) + (files or []))
     given = {"corpus": corpus if len(paths) < 2 and not files else paths, "minutes": minutes, "steps": steps}
+    given |= {"held_out": held_out, "model": model, "objective": objective}
     given |= {"strategy": strategy, "precision": precision, "resume": resume or None}
     settings = read_settings(Pretrain, config, set_ or (), out=out, **given)
     metrics = run(settings)
@@ -49,11 +53,10 @@ def show_results(metrics):
     table = Table(title=f"held-out documents, {metrics['steps']} steps", title_justify="left")
     for column in ("", "before", "after"):
         table.add_column(column, justify="right" if column else "left")
-    for name in ("mlm_loss", "mlm_accuracy", "nsp_loss", "nsp_accuracy"):
-        before, after = metrics["before"][name], metrics["after"][name]
+    for name, before in metrics["before"].items():
         interval = ""
         if name == "nsp_accuracy":
             low, high = metrics["after"]["nsp_interval"]
             interval = f" (95% interval {low:.3f} to {high:.3f})"
-        table.add_row(name.replace("_", " "), f"{before:.3f}", f"{after:.3f}{interval}")
+        table.add_row(name.replace("_", " "), f"{before:.3f}", f"{metrics['after'][name]:.3f}{interval}")
     Console().print(table)

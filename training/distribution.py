@@ -14,7 +14,7 @@ from keras_bert.training.rematerialization import rematerialize_blocks
 from keras_bert.training.strategies import is_chief, is_multi_worker
 
 
-def prepare(model, accumulate=1, rematerialize=False):
+def prepare(model, accumulate=1, rematerialize=False, watched=None):
     """Gives a model that shares the layers of `model` and trains alike on one device and on many.
 
     with strategy("mirrored").scope():
@@ -32,6 +32,9 @@ def prepare(model, accumulate=1, rematerialize=False):
             same gradient. With `jit_compile` each share must divide by it.
         rematerialize: whether encoder blocks are computed again in the backward pass instead of being kept: less
             memory, the same gradient.
+        watched: dict from a name to a function of (x, y, sample_weight) to a number () of a part of a batch. The logs
+            of training then have its sum over the whole batch, and "gradient_norm", the global norm before clipping:
+            both as means over batches, the norm without those where it is not finite.
 
     Returns:
         A `keras.Model`. Its `save`, `save_weights` and `export` are those of `model`, and write on the chief only.
@@ -52,7 +55,7 @@ def prepare(model, accumulate=1, rematerialize=False):
     if rematerialize:
         rematerialize_blocks(model)
     with model.distribute_strategy.scope():
-        return Prepared(model, accumulate)
+        return Prepared(model, accumulate, watched)
 
 
 class Prepared(keras.Model):
@@ -62,7 +65,7 @@ class Prepared(keras.Model):
         traces: how many times a step was traced; it rises with every new kind of batch, and should soon stop.
     """
 
-    def __init__(self, plain, accumulate):
+    def __init__(self, plain, accumulate, watched=None):
         if isinstance(plain, keras.Sequential):  # it has no `input` until it is called
             inputs, outputs = plain.inputs[0], plain.outputs[0]
         else:
@@ -71,6 +74,9 @@ class Prepared(keras.Model):
         self.dtype_policy = plain.dtype_policy  # float16 asks for loss scaling
         self._plain = lambda: plain  # not an attribute, which Keras would take for a layer
         self.accumulate, self.traces = accumulate, 0
+        self._watched = None if watched is None else dict(watched)
+        names = [] if watched is None else ["gradient_norm", *watched]
+        self._watchers = [keras.metrics.Mean(name) for name in names]
 
     # what is written
 
@@ -172,6 +178,7 @@ class Prepared(keras.Model):
         gradients, losses = self._gradients_of_share(data, totals)
         *gradients, losses = self._sum([*gradients, losses])
         self._track(losses, totals)
+        self._watch(data, gradients)
         self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
 
     def test_step(self, data):
@@ -218,6 +225,17 @@ class Prepared(keras.Model):
         self._loss_tracker.update_state(tf.tensordot(losses, [*factors, 1.0], 1), sample_weight=rows)
         for metric, loss in zip(self._compile_loss.metrics, tf.unstack(losses)[:-1], strict=False):
             metric.update_state(loss, sample_weight=rows)
+
+    def _watch(self, data, gradients):
+        """Moves the metrics of what is watched."""
+        if self._watched is None:
+            return
+        norm = tf.linalg.global_norm(gradients) / self.optimizer.scale_loss(1.0)
+        finite = tf.math.is_finite(norm)  # it is not where float16 has overflowed: that step is skipped
+        self._watchers[0].update_state(tf.where(finite, norm, 0.0), sample_weight=tf.cast(finite, tf.float32))
+        sums = self._sum([tf.cast(count(*data), tf.float32) for count in self._watched.values()])
+        for metric, value in zip(self._watchers[1:], sums, strict=True):
+            metric.update_state(value)
 
     # gradients
 

@@ -64,9 +64,14 @@ def _cell(value):
     return " ".join(str(value).replace("\t", " ").splitlines())
 
 
+def has_plots():
+    """Whether matplotlib is there."""
+    return find_spec("matplotlib") is not None
+
+
 def check_plots():
     """Refuses where matplotlib is missing."""
-    if find_spec("matplotlib") is None:
+    if not has_plots():
         raise ValueError('Plots need matplotlib: pip install "keras3-bert[plot]".')
 
 
@@ -102,4 +107,34 @@ def draw_calibration(curve, path):
     axes.plot(said, right, marker="o", label="right answers")
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="probability of the answer", ylabel="share right")
     axes.legend(loc="upper left")
+    figure.savefig(path, dpi=120)
+
+
+def draw_curves(log, curve, path):
+    """Draws a training: losses, accuracies, learning rate and gradient norm over its steps.
+
+    Args:
+        log: list of dicts as `read_log` gives them; curve: list of {"step", "train", "held_out"}.
+    """
+    from matplotlib.figure import Figure
+
+    lines = [line for line in log if "held_out" not in line]
+    names = list(curve[0]["held_out"])
+    panels = [
+        ("loss", [name for name in names if name.endswith("_loss")]),
+        ("accuracy", [name for name in names if name.endswith("_accuracy")]),
+        ("learning rate", ["learning_rate"]),
+        ("gradient norm", ["gradient_norm"]),
+    ]
+    figure = Figure(figsize=(10, 7), layout="constrained")
+    for axes, (title, shown) in zip(figure.subplots(2, 2).flat, panels, strict=True):
+        for number, name in enumerate(shown):
+            colour, label = f"C{number}", name.partition("_")[0] if name in names else None
+            axes.plot([line["step"] for line in lines], [line[name] for line in lines], color=colour, label=label)
+            if name in names:
+                points = [(point["step"], point["held_out"][name]) for point in curve]
+                axes.plot(*zip(*points, strict=True), "o--", color=colour, label=f"{label}, held out")
+        axes.set(title=title, xlabel="step")
+        if shown[0] in names:
+            axes.legend()
     figure.savefig(path, dpi=120)

@@ -93,5 +93,5 @@ def test_errors(labelled, tmp_path):
             Distill(**{"teacher": classifier, "train": train, "out": out, **changes})
     with replace_folder(tmp_path / "prepared") as folder:
         keras_bert.Tokenizer([*VOCAB[:-1], "##d"]).save(folder)
-    with pytest.raises(ValueError, match=r"was prepared with another vocabulary than the teacher's\.$"):
+    with pytest.raises(ValueError, match=r"was prepared with another vocabulary than the model's\.$"):
         run(Distill(encoder, str(tmp_path / "prepared"), out))

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -8,7 +9,10 @@ import pytest
 
 import keras_bert
 from keras_bert.training.checkpoints import Checkpoints
+from keras_bert.training.journal import EVENTS, LOG, read_log
 from keras_bert.training.recipes.pretrain import Pretrain, run
+from keras_bert.training.settings import read_settings
+from tests.training.test_journal import events_in
 
 TINY = {
     "vocab_size": 400,
@@ -66,20 +70,25 @@ def test_the_same_seed_gives_the_same_run(tiny_run, tmp_path):
     assert again["curve"] == metrics["curve"]
 
 
-@pytest.mark.slow
-def test_an_interrupted_run_goes_on_to_the_same_model(tiny_run, tmp_path, monkeypatch):
-    straight, metrics, folder = tiny_run
-    config = dataclasses.replace(straight, out=str(tmp_path / "out"), checkpoint_every=3)
+def interrupted_run(config, step, monkeypatch):
+    """Runs until the checkpoint of `step` is written."""
     save = Checkpoints.save
 
     def interrupted(checkpoints):
         save(checkpoints)
-        if checkpoints.step == 9:
+        if checkpoints.step == step:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(Checkpoints, "save", interrupted)
         run(config)
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_goes_on_to_the_same_model(tiny_run, tmp_path, monkeypatch):
+    straight, metrics, folder = tiny_run
+    config = dataclasses.replace(straight, out=str(tmp_path / "out"), checkpoint_every=3)
+    interrupted_run(config, 9, monkeypatch)
     with pytest.raises(ValueError, match=r"out\.checkpoints holds checkpoints of a run that has not ended\. Go on by"):
         run(config)
     with pytest.raises(ValueError, match=r"have another config: `learning_rate` was 0\.01 and is 0\.02\. Set it back"):
@@ -87,8 +96,164 @@ def test_an_interrupted_run_goes_on_to_the_same_model(tiny_run, tmp_path, monkey
     again = run(dataclasses.replace(config, resume=True, checkpoint_every=5))
     assert [point["held_out"] for point in again["curve"]] == [point["held_out"] for point in metrics["curve"]]
     assert again["before"] == metrics["before"]
-    assert (tmp_path / "out" / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+    assert same_weights(tmp_path / "out", folder)
     assert not (tmp_path / "out.checkpoints").exists()
+
+
+def same_weights(one, other):
+    """Whether two folders have equal bytes."""
+    return (Path(one) / "model.safetensors").read_bytes() == (Path(other) / "model.safetensors").read_bytes()
+
+
+def without_speed(folder):
+    """The log of a run, without what differs from one to the next."""
+    return [{k: v for k, v in line.items() if k != "tokens_per_second"} for line in read_log(Path(folder) / LOG)]
+
+
+@pytest.mark.slow
+def test_two_phases_stopped_in_each_go_on_to_the_same_model(tiny_run, tmp_path, monkeypatch):
+    phases = {"steps": 12, "long_length": 40, "long_share": 0.4, "checkpoint_every": 4}
+    straight = dataclasses.replace(tiny_run[0], out=str(tmp_path / "straight"), **phases)
+    metrics = run(straight)
+    assert [point["step"] for point in metrics["curve"]] == [1, 2, 3, 4, 6, 7, 8, 9, 10, 12]
+    assert metrics["traces"] == 4  # a step and an evaluation of each length
+    assert keras_bert.load(straight.out).config.max_position_embeddings == 40
+    config = dataclasses.replace(straight, out=str(tmp_path / "out"))
+    interrupted_run(config, 4, monkeypatch)  # of 7 in the first phase
+    config = dataclasses.replace(config, resume=True)
+    interrupted_run(config, 8, monkeypatch)
+    assert run(config)["before"] == metrics["before"]
+    assert same_weights(config.out, straight.out)
+    assert without_speed(config.out) == without_speed(straight.out)
+    only_short = dataclasses.replace(straight, out=str(tmp_path / "short"), long_length=0)
+    run(only_short)
+    assert not same_weights(only_short.out, straight.out)
+
+
+def test_what_a_run_leaves(tiny_run):
+    config, metrics, out = tiny_run
+    assert read_settings(Pretrain, out / "run.json") == config
+    lines = read_log(out / LOG)
+    training = [line for line in lines if "held_out" not in line]
+    assert [line["step"] for line in training] == list(range(1, 21))
+    assert [(line["step"], line["held_out"]) for line in lines if "held_out" in line] == [
+        (point["step"], point["held_out"]) for point in metrics["curve"]
+    ]
+    assert all(line["gradient_norm"] > 0 and line["tokens_per_second"] > 0 for line in training)
+    assert max(line["learning_rate"] for line in training) == pytest.approx(1e-2, rel=0.1)
+    assert training[-1]["learning_rate"] < 1e-3
+    assert {line["masked_tokens"] for line in training} <= set(range(4, 4 * 4 + 1))
+    tags = {value.tag for event in events_in(out / EVENTS) for value in event.summary.value}
+    assert {"train/mlm_loss", "train/nsp_accuracy", "train/learning_rate", "held_out/mlm_loss"} <= tags
+    assert {"train/tokens_per_second", "train/masked_tokens", "train/gradient_norm"} <= tags
+    assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def small_run(tmp_path, **changes):
+    """The metrics of a run of a few steps, and its folder."""
+    corpus = tmp_path / "corpus.txt"
+    settings = {"corpus": write_corpus(corpus), "steps": 4, "learning_rate": 1e-2, **TINY, **changes}
+    out = tmp_path / "out"
+    return run(Pretrain(out=str(out), **settings)), out
+
+
+@pytest.mark.slow
+def test_rows_without_pairs_and_packed(tmp_path):
+    (tmp_path / "similar.tsv").write_text("time\tyear\nway\tday\n", encoding="utf-8")
+    changes = {"masking": "spans", "similar": str(tmp_path / "similar.tsv"), "dropout": 0.0}
+    changes |= {"pairing": "single_documents", "short_probability": 0.9, "steps": 8}
+    plain, out = small_run(tmp_path, **changes)
+    masked = [read_log(out / LOG)[0]["masked_tokens"]]
+    packed, _ = small_run(tmp_path, row_sequences=4, **changes)
+    masked.append(read_log(out / LOG)[0]["masked_tokens"])
+    assert plain["after"].keys() == {"mlm_loss", "mlm_accuracy"}
+    assert keras_bert.load(out).head == "masked_language_model"
+    # the same examples and masks are evaluated, packed or not
+    assert packed["before"]["mlm_loss"] == pytest.approx(plain["before"]["mlm_loss"], abs=2e-4)
+    assert packed["after"]["mlm_loss"] < packed["before"]["mlm_loss"] - 0.02
+    assert masked[1] > masked[0]  # a row has more of them
+
+
+@pytest.mark.slow
+def test_packed_pairs_learn_what_pairs_do(tmp_path):
+    changes = {"pairing": "sentence_order", "masking": "words", "short_probability": 0.9, "dropout": 0.0}
+    plain, _ = small_run(tmp_path, **changes)
+    packed, out = small_run(tmp_path, row_sequences=4, **changes)
+    for name, value in plain["before"].items():
+        assert packed["before"][name] == pytest.approx(value, abs=2e-4), name
+    assert packed["held_out_pairs"] == plain["held_out_pairs"]
+    assert keras_bert.load(out).head == "pretraining_model"
+
+
+@pytest.mark.slow
+def test_replaced_tokens(tmp_path, monkeypatch):
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "generator_share": 0.5, "pairing": "full_sentences"}
+    metrics, out = small_run(tmp_path, objective="replaced_tokens", **{**TINY, **sizes, "steps": 8})
+    assert metrics["after"].keys() == {"mlm_loss", "mlm_accuracy", "detector_loss", "detector_accuracy"}
+    assert metrics["after"]["mlm_loss"] < metrics["before"]["mlm_loss"]
+    assert metrics["after"]["detector_loss"] < metrics["before"]["detector_loss"]
+    detector, generator = keras_bert.load(out), keras_bert.load(out / "generator")
+    assert (detector.head, generator.head) == ("replaced_token_detector", "masked_language_model")
+    assert (detector.config.hidden_size, generator.config.hidden_size) == (16, 8)
+    one, other = (bundle.model.get_layer("token_embedding").embeddings.numpy() for bundle in (detector, generator))
+    np.testing.assert_array_equal(one, other)
+    again = {"objective": "replaced_tokens", **TINY, **sizes, "model": str(out), "long_length": 30, "long_share": 0.5}
+    config = Pretrain(out=str(tmp_path / "more"), corpus=str(tmp_path / "corpus.txt"), steps=4, **again)
+    more = run(dataclasses.replace(config, checkpoint_every=2))
+    assert more["before"]["mlm_loss"] == pytest.approx(metrics["after"]["mlm_loss"], abs=1e-4)
+    assert keras_bert.load(tmp_path / "more").config.max_position_embeddings == 30
+    split = dataclasses.replace(config, out=str(tmp_path / "split"), checkpoint_every=2)
+    interrupted_run(split, 2, monkeypatch)
+    run(dataclasses.replace(split, resume=True))
+    assert same_weights(tmp_path / "split", tmp_path / "more")
+    assert same_weights(tmp_path / "split" / "generator", tmp_path / "more" / "generator")
+
+
+def test_a_model_learns_on(tiny_run, tmp_path):
+    before, metrics, folder = tiny_run
+    (tmp_path / "words.txt").write_text("keras\n\ntensorflow\n", encoding="utf-8")
+    changes = {"model": str(folder), "new_words": str(tmp_path / "words.txt"), "pairing": "full_sentences"}
+    config = dataclasses.replace(before, out=str(tmp_path / "out"), steps=2, learning_rate=1e-3, **changes)
+    more = run(config)
+    assert more["vocab_size"] == metrics["vocab_size"] + 2
+    assert more["before"]["mlm_loss"] < metrics["before"]["mlm_loss"] - 0.2  # it has not begun anew
+    old, new = keras_bert.load(folder), keras_bert.load(tmp_path / "out")
+    assert new.head == "pretraining_model"
+    assert new.tokenizer.encode("keras tensorflow").tokens[1:-1] == ["keras", "tensorflow"]
+    values = [{weight.path: weight.numpy() for weight in bundle.model.weights} for bundle in (old, new)]
+    for path in ("pooler/kernel", "nsp/kernel", "nsp/bias"):  # the head that was not trained is kept
+        np.testing.assert_array_equal(values[0][path], values[1][path])
+    assert not np.array_equal(values[0]["layer_0/output/kernel"], values[1]["layer_0/output/kernel"])
+    with pytest.raises(ValueError, match=r"^`out` must be another folder than `model`, got .* for both\.$"):
+        run(dataclasses.replace(config, out=str(folder)))
+
+
+@pytest.mark.slow
+def test_heads_of_models_that_learn_on(tiny_run, tmp_path):
+    config = dataclasses.replace(tiny_run[0], steps=1, out=str(tmp_path / "masked"), pairing="full_sentences")
+    run(config)
+    with pytest.raises(ValueError, match=r"masked has no head for pairs, which `pairing` needs\. Set it to full_sent"):
+        run(dataclasses.replace(config, model=config.out, out=str(tmp_path / "no"), pairing="next_sentence"))
+    bundle = keras_bert.load(config.out)
+    keras_bert.save(keras_bert.create(bundle.config, bundle.tokenizer), tmp_path / "encoder")
+    on = {"model": str(tmp_path / "encoder"), "out": str(tmp_path / "paired"), "pairing": "next_sentence"}
+    fresh = run(dataclasses.replace(config, **on))
+    assert fresh["before"]["mlm_loss"] == pytest.approx(math.log(fresh["vocab_size"]), abs=0.2)
+    assert keras_bert.load(tmp_path / "paired").head == "pretraining_model"
+    with pytest.raises(ValueError, match=r"must hold the generator in the folder generator, to go on with replaced"):
+        run(dataclasses.replace(config, model=on["model"], out=str(tmp_path / "no"), objective="replaced_tokens"))
+    keras_bert.save(keras_bert.create(bundle.config, None), tmp_path / "no_words")
+    with pytest.raises(ValueError, match=r"must have a WordPiece vocabulary to be pretrained further, got none\.$"):
+        run(dataclasses.replace(config, model=str(tmp_path / "no_words"), out=str(tmp_path / "no")))
+
+
+@pytest.mark.slow
+def test_held_out_files_are_evaluated_on_with_masks_of_their_own_seed(tiny_run, tmp_path):
+    config = dataclasses.replace(tiny_run[0], steps=1, learning_rate=1e-9, out=str(tmp_path / "out"))
+    held = write_corpus(tmp_path / "held.txt", documents=3)
+    one, other = (run(dataclasses.replace(config, held_out=held, steps=steps)) for steps in (1, 2))
+    assert (one["documents"], one["held_out_documents"]) == (8, [f"{held}:{line}" for line in (1, 14, 27)])
+    assert one["after"]["mlm_loss"] == pytest.approx(other["after"]["mlm_loss"], abs=1e-3)
 
 
 @pytest.mark.slow
@@ -115,7 +280,8 @@ def test_a_corpus_of_few_documents_is_an_error(tmp_path, documents):
 def test_bad_configs():
     with pytest.raises(ValueError, match=r"^`minutes` must be positive, got 0\.$"):
         Pretrain(out="out", minutes=0)
-    with pytest.raises(ValueError, match=r"^`pairing` must be one of next_sentence, sentence_order, got 'none'\.$"):
+    known = "next_sentence, sentence_order, full_sentences, single_documents"
+    with pytest.raises(ValueError, match=rf"^`pairing` must be one of {known}, got 'none'\.$"):
         Pretrain(out="out", pairing="none")
     with pytest.raises(ValueError, match=r"^`rate` must be between 0 and 1, got 15\.$"):
         Pretrain(out="out", rate=15)
@@ -129,6 +295,19 @@ def test_bad_configs():
         Pretrain(out="out", strategy="multi_worker")
     with pytest.raises(ValueError, match=r"^`resume` needs `checkpoint_every`, got 0\.$"):
         Pretrain(out="out", resume=True, checkpoint_every=0)
+    for changes, message in (
+        ({"long_length": 64}, r"^`long_length` must be over `max_length`, 64, got 64\.$"),
+        ({"long_share": 1.0}, r"^`long_share` must be between 0 and 1, got 1\.0\.$"),
+        ({"objective": "electra"}, r"^`objective` must be one of masked_words, replaced_tokens, got 'electra'\.$"),
+        ({"objective": "replaced_tokens"}, r"^`objective` replaced_tokens needs `pairing` full_sentences or single"),
+        ({"generator_share": 0.0}, r"^`generator_share` must be above 0 and at most 1, got 0\.0\.$"),
+        ({"similar": "words.tsv"}, r"^`similar` needs `masking` to be words or spans, got tokens\.$"),
+        ({"new_words": "words.txt"}, r"^`new_words` needs `model`, whose vocabulary grows; a new one is trained on"),
+        ({"row_sequences": 0}, r"^`row_sequences` must be positive, got 0\.$"),
+        ({"learning_rate": -1.0}, r"^`learning_rate` must be at least 0, got -1\.0\.$"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Pretrain(out="out", **changes)
 
 
 def test_what_is_refused_before_any_work(tmp_path):

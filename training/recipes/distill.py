@@ -11,8 +11,6 @@ import numpy as np
 
 import keras_bert
 from keras_bert.files import check_replaceable
-from keras_bert.tokenization.tokenizer import Tokenizer
-from keras_bert.training import corpus
 from keras_bert.training.batches import predict_rows, steps_per_epoch, tokenize_examples, training_batches
 from keras_bert.training.distillation import (
     METHODS,
@@ -27,15 +25,13 @@ from keras_bert.training.examples import label_ids, read_examples
 from keras_bert.training.fine_tuning import finish, fit, read_splits, row_length
 from keras_bert.training.losses import masked_metrics
 from keras_bert.training.optimization import adamw, print_decay, warmup_linear
-from keras_bert.training.pairs import tokenize_documents
 from keras_bert.training.precision import PRECISIONS, precision
 from keras_bert.training.pretraining_batches import check_choice, pretraining_batches
+from keras_bert.training.pretraining_corpus import read_pretraining_corpus
 from keras_bert.training.progress import ProgressBar
 from keras_bert.training.recipes.classify import USUAL_LENGTH, scores_of
-from keras_bert.training.recipes.pretrain import earlier_run, folder_beside, read_corpus, resumed
-from keras_bert.training.shards import read_shards, select_documents
+from keras_bert.training.run_folder import earlier_run, folder_beside, resumed
 from keras_bert.training.strategies import STRATEGIES, check_batch_size, is_chief, strategy
-from keras_bert.training.words import find_segmenter
 
 CLASSIFIER, MASKED = "sequence_classifier", "masked_language_model"
 USUAL = {CLASSIFIER: "task", MASKED: "distilbert"}  # methods by the teacher's head; of others "minilm"
@@ -234,7 +230,7 @@ def learn_from_corpus(config, devices, _, student, model, weights, length):
     """Trains on masked text, and evaluates on held-out documents."""
     check_batch_size(config.batch_size, devices)
     so_far = earlier_run(config)
-    train, held = read_documents(config, student.tokenizer)
+    texts = read_pretraining_corpus(config.train, tokenizer=student.tokenizer)
     with devices.scope(), precision(config.precision):
         model = prepare(model)
         model.compile(
@@ -260,35 +256,20 @@ def learn_from_corpus(config, devices, _, student, model, weights, length):
         )
         return data.map(lambda x, y, w: targets({name: x[name] for name in student.model.input}, y, w))
 
-    held = batches(held).cache()
+    held = batches(texts.held).cache()
     checkpoints, first = resumed(config, model, so_far)
     if not so_far:
         so_far["before"] = rounded(model.evaluate(held, verbose=0, return_dict=True))
     with ProgressBar(config.steps, "distill", {"loss": "loss"}, done=first, shown=is_chief(devices)) as bar:
         if first < config.steps:
             model.fit(
-                batches(train, steps=config.steps, start=first),
+                batches(texts.train, steps=config.steps, start=first),
                 steps_per_epoch=config.steps - first,
                 callbacks=[bar, *checkpoints],
                 shuffle=False,
                 verbose=0,
             )
     return {"before": so_far["before"], "after": rounded(model.evaluate(held, verbose=0, return_dict=True))}
-
-
-def read_documents(config, tokenizer):
-    """Tokenized documents to train on, and held-out ones."""
-    if Path(config.train).is_dir():
-        if Tokenizer.from_folder(config.train).vocab != tokenizer.vocab:
-            raise ValueError(f"{config.train} was prepared with another vocabulary than the teacher's.")
-        documents, names = read_shards(config.train)
-        sizes = np.diff(documents.document_starts)
-        parts = corpus.hold_out({name: range(size) for name, size in zip(names, sizes, strict=True)})
-        numbers = {name: number for number, name in enumerate(names)}
-        return tuple(select_documents(documents, [numbers[name] for name in part]) for part in parts)
-    segmenter = find_segmenter(None)
-    parts = corpus.hold_out(read_corpus(config.train))
-    return tuple(tokenize_documents(list(part.values()), tokenizer, segmenter) for part in parts)
 
 
 def rounded(logs):

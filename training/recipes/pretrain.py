@@ -1,44 +1,45 @@
-"""Recipe: text in, a small BERT pretrained with masked words and next sentences out."""
+"""Recipe: text in, a BERT pretrained with masked words out; from scratch, or from a model that goes on learning."""
 
+import contextlib
 import dataclasses
-import itertools
+import json
 import math
 import shutil
-import statistics
+import sys
 import time
 from pathlib import Path
 
 import keras
-import numpy as np
 
 import keras_bert
-from keras_bert.config import BertConfig
 from keras_bert.files import check_replaceable
 from keras_bert.tokenization.tokenizer import Tokenizer
-from keras_bert.training import corpus
-from keras_bert.training.checkpoints import Checkpoints, newest_checkpoint
 from keras_bert.training.distribution import prepare
-from keras_bert.training.losses import pretraining_objectives
+from keras_bert.training.journal import EVENTS, LOG, Journal, Reports, log_interval, read_log
+from keras_bert.training.masking import BERT_SHARES, ELECTRA_SHARES
 from keras_bert.training.metrics import wilson_interval
 from keras_bert.training.optimization import adamw, print_decay, warmup_linear
-from keras_bert.training.pairs import TASKS, tokenize_documents
+from keras_bert.training.pairs import TASKS
+from keras_bert.training.phases import EVENLY, Phase, phases_of, report_steps
 from keras_bert.training.precision import PRECISIONS, precision
-from keras_bert.training.pretraining_batches import MASKINGS, check_choice, pretraining_batches
+from keras_bert.training.pretraining_batches import MASKINGS, PAIRINGS, check_choice, pretraining_pipeline
+from keras_bert.training.pretraining_corpus import PYTHON_DOCS, read_pretraining_corpus
+from keras_bert.training.pretraining_models import GENERATOR, WATCHED, bundles, masked_words, replaced_tokens_of
 from keras_bert.training.progress import ProgressBar
-from keras_bert.training.run_folder import write_run
-from keras_bert.training.shards import read_shards, select_documents
+from keras_bert.training.report import draw_curves, has_plots
+from keras_bert.training.run_folder import earlier_run, folder_beside, resumed, write_run
+from keras_bert.training.similar_words import similar_words
 from keras_bert.training.strategies import STRATEGIES, check_batch_size, is_chief, strategy
+from keras_bert.training.timing import step_seconds
 from keras_bert.training.vocabulary import train_vocab
-from keras_bert.training.words import find_segmenter
 
-PYTHON_DOCS = "python-docs"
-REPORTS = 10  # points of the curves
+OBJECTIVES = ("masked_words", "replaced_tokens")
 TIMED_STEPS = 12
 TRAINING_SHARE = 0.9  # of the time left; the rest is for the held-out documents and for saving
-MAY_DIFFER = ("out", "strategy", "resume", "checkpoint_every")  # between a run and the one that goes on from it
-RESULTS = [
-    (task, name, log) for task in ("mlm", "nsp") for name, log in (("loss", "cross_entropy"), ("accuracy", "accuracy"))
-]
+EVALUATED = 200  # batches, the most of an evaluation
+HELD_OUT_SEED = 0  # of pairs and masks that are evaluated on, whatever the run's seed: so runs can be compared
+RATES = {"fresh": 1.5e-3, "loaded": 5e-5}
+SETTINGS, CURVES = "run.json", "curves.png"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,18 +47,30 @@ class Pretrain:
     """What to pretrain on and how.
 
     Args:
-        out: folder to write: the model, and `metrics.json` beside its files.
+        out: folder to write: the model, and beside its files `metrics.json`, `run.json` (these settings), `log.jsonl`,
+            `tensorboard` and, with matplotlib, `curves.png`; of replaced tokens the detector, and `generator` in it.
         corpus: "python-docs", the documentation inside Python, or text files: one path or a tuple of them; or a folder
             that `prepare` wrote, whose tokenizer and words are then used in place of `vocab_size`, `lowercase` and
             `segmenter`.
+        held_out: such a source to evaluate on; "" holds a tenth of `corpus` out.
+        model: folder or hub id of a model to go on from, with its vocabulary, sizes, dropout and heads; "" for a new
+            one. A position table that is too short grows.
+        new_words: file with words, one a line, to add to the vocabulary of `model`.
         vocab_size: the most tokens to train; a small corpus may give fewer.
-        max_length: T, tokens of a pair.
+        max_length: T, tokens of a row.
+        long_length: T of a second phase, 0 for none; BERT has 128 and then 512.
+        long_share: share of the steps that the second phase takes.
         steps: batches to train on; 0 takes as many as fit into `minutes` on this machine.
-        learning_rate: its peak, after a tenth of the steps.
+        learning_rate: its peak, after a tenth of the steps; 0 takes 1.5e-3, and 5e-5 with `model`.
         dropout: of hidden states and attention.
-        pairing: "next_sentence", or "sentence_order" as in ALBERT.
+        objective: "masked_words"; or "replaced_tokens", as ELECTRA learns.
+        generator_share: width of ELECTRA's generator as a share of the detector's.
+        pairing: "next_sentence"; "sentence_order" as in ALBERT; or rows without pairs, "full_sentences" as in RoBERTa
+            or "single_documents".
+        row_sequences: the most examples to pack into a row; 1 for no packing.
         masking: "tokens"; "words", whole ones; or "spans" of one to four words.
         rate: share of the tokens to mask.
+        similar: file with similar words, to stand in place of masked ones as in MacBERT: a word, a tab, the others.
         short_probability: share of the pairs that fill a random part of the row only.
         segmenter: what finds words in Chinese text for masking: "jieba", or "spaces" where they part the words.
         seed: decides the start, the pairs, the masks and their order.
@@ -73,20 +86,29 @@ class Pretrain:
 
     out: str
     corpus: str | tuple[str, ...] = PYTHON_DOCS
+    held_out: str | tuple[str, ...] = ""
+    model: str = ""
+    new_words: str = ""
     vocab_size: int = 4096
     lowercase: bool = True
     hidden_size: int = 128
     num_hidden_layers: int = 2
     num_attention_heads: int = 2
     max_length: int = 64
+    long_length: int = 0
+    long_share: float = 0.1
     batch_size: int = 32
     minutes: float = 2.0
     steps: int = 0
-    learning_rate: float = 1.5e-3
+    learning_rate: float = 0.0
     dropout: float = 0.1
+    objective: str = OBJECTIVES[0]
+    generator_share: float = 0.25
     pairing: str = "next_sentence"
+    row_sequences: int = 1
     masking: str = "tokens"
     rate: float = 0.15
+    similar: str = ""
     short_probability: float = 0.1
     segmenter: str | None = None
     seed: int = 0
@@ -99,26 +121,54 @@ class Pretrain:
     resume: bool = False
 
     def __post_init__(self):
-        for name in ("vocab_size", "max_length", "batch_size", "minutes", "learning_rate", "accumulate"):
+        for name in ("vocab_size", "max_length", "batch_size", "minutes", "accumulate", "row_sequences"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"`{name}` must be positive, got {getattr(self, name)}.")
-        check_choice("pairing", self.pairing, TASKS)
-        check_choice("masking", self.masking, MASKINGS)
-        if not 0 < self.rate < 1:
-            raise ValueError(f"`rate` must be between 0 and 1, got {self.rate}.")
-        check_choice("strategy", self.strategy, STRATEGIES)
-        check_choice("precision", self.precision, PRECISIONS)
-        for name in ("steps", "checkpoint_every"):
+        choices = {"objective": OBJECTIVES, "pairing": PAIRINGS, "masking": MASKINGS}
+        for name, known in (choices | {"strategy": STRATEGIES, "precision": PRECISIONS}).items():
+            check_choice(name, getattr(self, name), known)
+        for name in ("rate", "long_share"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be between 0 and 1, got {getattr(self, name)}.")
+        if not 0 < self.generator_share <= 1:
+            raise ValueError(f"`generator_share` must be above 0 and at most 1, got {self.generator_share}.")
+        for name in ("steps", "learning_rate", "checkpoint_every"):
             if getattr(self, name) < 0:
                 raise ValueError(f"`{name}` must be at least 0, got {getattr(self, name)}.")
+        if self.long_length and self.long_length <= self.max_length:
+            raise ValueError(f"`long_length` must be over `max_length`, {self.max_length}, got {self.long_length}.")
+        if self.similar and self.masking == "tokens":
+            raise ValueError("`similar` needs `masking` to be words or spans, got tokens.")
+        if self.new_words and not self.model:
+            raise ValueError("`new_words` needs `model`, whose vocabulary grows; a new one is trained on the corpus.")
+        if self.replaces and (self.pairs or self.row_sequences > 1 or self.similar):
+            raise ValueError(
+                "`objective` replaced_tokens needs `pairing` full_sentences or single_documents, `row_sequences` 1 and "
+                f"no `similar`, got {self.pairing}, {self.row_sequences} and {self.similar!r}."
+            )
+        if self.replaces and self.new_words:
+            raise ValueError("`new_words` goes with `objective` masked_words, got replaced_tokens.")
         if self.strategy == "multi_worker" and not self.steps:
             raise ValueError("`steps` must be given with `multi_worker`: each worker would count its own.")
         if self.resume and not self.checkpoint_every:
             raise ValueError("`resume` needs `checkpoint_every`, got 0.")
 
+    @property
+    def replaces(self):
+        return self.objective == "replaced_tokens"
+
+    @property
+    def pairs(self):
+        return self.pairing in TASKS
+
+    @property
+    def lengths(self):
+        """T of each phase."""
+        return (self.max_length, self.long_length) if self.long_length else (self.max_length,)
+
 
 def run(config):
-    """Trains a vocabulary and a BERT, evaluates on held-out documents, writes the model and its metrics.
+    """Trains, evaluates on held-out documents along the way, and writes the model with its metrics.
 
     Returns:
         dict, as in `metrics.json`: "steps", "seconds", "vocab_size", "documents", "held_out_documents"; "before" and
@@ -126,210 +176,184 @@ def run(config):
         and the training losses along the way; "traces", how often the steps were traced.
     """
     started = time.monotonic()
+    if config.model and Path(config.out).resolve() == Path(config.model).resolve():
+        raise ValueError(f"`out` must be another folder than `model`, got {config.out} for both.")
     devices = strategy(config.strategy)
     check_batch_size(config.batch_size, devices, config.accumulate)
     check_replaceable(config.out)
     so_far = earlier_run(config)
-    if isinstance(config.corpus, str) and Path(config.corpus).is_dir():
-        tokenizer, train, held, held_names = read_prepared(config)
-    else:
-        tokenizer, train, held, held_names = read_texts(config)
-    held_batches = batches(config, held, tokenizer, None).cache()  # one epoch: the same pairs and masks each time
-
+    texts = read_pretraining_corpus(
+        config.corpus,
+        config.held_out,
+        tokenizer=bundles(config, None)[0].tokenizer if config.model else None,
+        segmenter=config.segmenter,
+        make_tokenizer=lambda sentences: Tokenizer(
+            train_vocab(sentences, config.vocab_size, config.lowercase), lowercase=config.lowercase
+        ),
+    )
     seconds = 60 * config.minutes - (time.monotonic() - started)
-    steps = config.steps or so_far.get("steps") or steps_in(seconds, config, devices, train, tokenizer)
-    bundle, model = compiled(config, devices, tokenizer, steps)
-    if is_chief(devices):
+    steps = config.steps or so_far.get("steps") or steps_in(seconds, config, devices, texts)
+    phases = phases_of(steps, config.lengths, config.long_share)
+    trained, model = compiled(config, devices, texts.tokenizer, steps)
+    chief = is_chief(devices)
+    if chief:
         print_decay(model)
+        if not has_plots():
+            print(f'{CURVES} will be missing, it needs matplotlib: pip install "keras3-bert[plot]".', file=sys.stderr)
     checkpoints, first = resumed(config, model, so_far)
+    held = {length: held_batches(config, texts, trained, length) for length in config.lengths}
+
+    def evaluate(length):
+        return named(model.evaluate(held[length], verbose=0, return_dict=True), trained.tasks)
+
     if not so_far:
-        before = named(model.evaluate(held_batches, verbose=0, return_dict=True))
-        so_far |= {"steps": steps, "before": before, "curve": []}
-
-    def batches_from(step):
-        return batches(config, train, tokenizer, steps, step)
-
+        so_far |= {"steps": steps, "before": evaluate(config.max_length), "curve": []}
     curve = so_far["curve"]
-    fit(model, batches_from, first, steps, held_batches, curve, checkpoints, is_chief(devices))
-    after = curve[-1]["held_out"]
-    pairs = sum(len(y["nsp_logits"]) for _, y, _ in held_batches)
+    fit(config, trained, model, texts, phases, first, evaluate, curve, checkpoints, chief)
     metrics = {
         "config": dataclasses.asdict(config),
         "steps": steps,
-        "vocab_size": tokenizer.vocab_size,
-        "documents": len(train.document_starts) - 1,
-        "held_out_documents": sorted(held_names),
-        "held_out_pairs": pairs,
-        "before": so_far["before"],
-        "after": {**after, "nsp_interval": wilson_interval(after["nsp_accuracy"], pairs)},
+        "vocab_size": texts.tokenizer.vocab_size,
+        "documents": len(texts.train.document_starts) - 1,
+        "held_out_documents": sorted(texts.held_names),
+        **results(so_far["before"], curve, held[config.lengths[-1]]),
         "curve": curve,
         "traces": model.traces,
         "seconds": round(time.monotonic() - started, 1),
     }
-    if is_chief(devices):
-        write_run(bundle, metrics, config.out)
+    if chief:
+        write_run(trained.bundle, metrics, config.out, lambda folder: add_records(config, trained, curve, folder))
         shutil.rmtree(folder_beside(config.out), ignore_errors=True)
     return metrics
 
 
-def folder_beside(out):
-    """Where the checkpoints of a run go."""
-    return Path(out).with_name(f"{Path(out).name}.checkpoints")
+def compiled(config, devices, tokenizer, steps):
+    """What is trained, and its model prepared for `devices`, with its optimizer; it starts alike each time."""
+    keras.utils.set_random_seed(config.seed)
+    with devices.scope(), precision(config.precision):
+        bundle, generator = bundles(config, tokenizer)
+        if generator is None:
+            trained = masked_words(bundle, config.pairs, config.row_sequences > 1)
+        else:
+            trained = replaced_tokens_of(bundle, generator, config.seed)
+        model = prepare(trained.model, config.accumulate, config.rematerialize, WATCHED)
+        rate = config.learning_rate or RATES["loaded" if config.model else "fresh"]
+        optimizer = adamw(warmup_linear(rate, steps // 10, steps))
+        model.compile(optimizer, jit_compile=config.xla or "auto", **trained.objectives)
+    return trained, model
 
 
-def resumed(config, model, so_far):
-    """Puts `model` where the newest checkpoint has it: the list of callbacks that write more, and the step to go on at.
-
-    Args:
-        so_far: dict that each checkpoint keeps as it then is.
-    """
-    if not config.checkpoint_every:
-        return [], 0
-    kept = {name: value for name, value in dataclasses.asdict(config).items() if name not in MAY_DIFFER}
-    writer = Checkpoints(folder_beside(config.out), config.checkpoint_every, kept, place=lambda step: so_far)
-    return [writer], writer.resume(model)
-
-
-def earlier_run(config):
-    """What the newest checkpoint says of the run that it is of: "steps", "before", "curve"; {} where there is none."""
-    folder = folder_beside(config.out)
-    found = newest_checkpoint(folder)
-    if found is None:
-        return {}
-    if not config.resume:
-        raise ValueError(f"{folder} holds checkpoints of a run that has not ended. Go on by `resume`, or remove it.")
-    return found[0]["place"]
-
-
-def read_texts(config):
-    """Reads texts and trains a vocabulary: the tokenizer, documents to train on, held-out ones and their names."""
-    train_documents, held_documents = corpus.hold_out(read_corpus(config.corpus))
-    sentences = (sentence for document in train_documents.values() for sentence in document)
-    tokenizer = Tokenizer(train_vocab(sentences, config.vocab_size, config.lowercase), lowercase=config.lowercase)
-    segmenter = find_segmenter(config.segmenter)
-    train = tokenize_documents(list(train_documents.values()), tokenizer, segmenter)
-    held = tokenize_documents(list(held_documents.values()), tokenizer, segmenter)
-    return tokenizer, train, held, list(held_documents)
-
-
-def read_prepared(config):
-    """The same from a folder that `prepare` wrote."""
-    if config.segmenter is not None:
-        raise ValueError("`segmenter` must not be set for a prepared corpus: its words are in it.")
-    documents, names = read_shards(config.corpus)
-    sizes = np.diff(documents.document_starts)
-    train, held = corpus.hold_out({name: range(size) for name, size in zip(names, sizes, strict=True)})
-    numbers = {name: number for number, name in enumerate(names)}
-    parts = (select_documents(documents, [numbers[name] for name in part]) for part in (train, held))
-    return Tokenizer.from_folder(config.corpus), *parts, list(held)
-
-
-def read_corpus(name):
-    """A dict from names of documents to their sentences."""
-    if name == PYTHON_DOCS:
-        return corpus.python_docs()
-    return corpus.read_documents([name] if isinstance(name, str) else name)
-
-
-def batches(config, documents, tokenizer, steps, start=0):
-    """The batches of `steps` steps from `start` on, or of one epoch."""
-    return pretraining_batches(
+def pipeline(config, documents, tokenizer, length, seed):
+    """The `Pipeline` of one length of rows."""
+    return pretraining_pipeline(
         documents,
         tokenizer,
-        max_length=config.max_length,
+        max_length=length,
         batch_size=config.batch_size,
-        max_predictions=math.ceil(config.rate * config.max_length),
-        seed=config.seed,
-        steps=steps,
-        start=start,
+        max_predictions=math.ceil(config.rate * length),
+        seed=seed,
         pairing=config.pairing,
         masking=config.masking,
         rate=config.rate,
+        shares=ELECTRA_SHARES if config.replaces else BERT_SHARES,
+        similar=similar_words(config.similar, tokenizer) if config.similar else None,
         short_probability=config.short_probability,
+        row_sequences=config.row_sequences,
     )
 
 
-def compiled(config, devices, tokenizer, steps):
-    """A new model as a bundle, and the same prepared for `devices`, with its optimizer; it starts alike each time."""
-    keras.utils.set_random_seed(config.seed)
-    bert = BertConfig(
-        vocab_size=tokenizer.vocab_size,
-        hidden_size=config.hidden_size,
-        num_hidden_layers=config.num_hidden_layers,
-        num_attention_heads=config.num_attention_heads,
-        intermediate_size=4 * config.hidden_size,
-        hidden_dropout_prob=config.dropout,
-        attention_probs_dropout_prob=config.dropout,
-        max_position_embeddings=config.max_length,
-        pad_token_id=tokenizer.pad_id,
-    )
-    with devices.scope(), precision(config.precision):
-        bundle = keras_bert.create(bert, tokenizer, "pretraining_model")
-        model = prepare(bundle.model, config.accumulate, config.rematerialize)
-        optimizer = adamw(warmup_linear(config.learning_rate, steps // 10, steps))
-        model.compile(optimizer, jit_compile=config.xla or "auto", **pretraining_objectives())
-    return bundle, model
+def batches(config, texts, trained, phase, start):
+    """The batches of a phase from step `start` on."""
+    found = pipeline(config, texts.train, texts.tokenizer, phase.max_length, config.seed)
+    return found.batches(phase.end - phase.first, start - phase.first).map(trained.targets)
 
 
-def steps_in(seconds, config, devices, documents, tokenizer):
-    """How many steps fit into the time, a multiple of `REPORTS`: tried with a model that is then thrown away.
+def held_batches(config, texts, trained, length):
+    """What is evaluated on: one epoch, the same pairs and masks each time and in every run."""
+    found = pipeline(config, texts.held, texts.tokenizer, length, HELD_OUT_SEED)
+    return found.batches().take(EVALUATED).map(trained.targets).cache()
+
+
+def steps_in(seconds, config, devices, texts):
+    """How many steps fit into the time, a multiple of the reports: tried with a model that is then thrown away.
 
     The number of steps is fixed before training, so that the learning rate reaches its end, and the run can be made
     again by giving `steps`.
     """
     started = time.monotonic()
-    _, model = compiled(config, devices, tokenizer, TIMED_STEPS)
-    stamps = []
-    watch = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: stamps.append(time.monotonic()))
-    model.fit(batches(config, documents, tokenizer, TIMED_STEPS), callbacks=[watch], shuffle=False, verbose=0)
-    step = statistics.median(after - before for before, after in itertools.pairwise(stamps))
-    start_up = 1.5 * (stamps[0] - started)  # to come: the real model is built and traced, for evaluation too
+    trained, model = compiled(config, devices, texts.tokenizer, TIMED_STEPS)
+    shares = (1 - config.long_share, config.long_share) if config.long_length else (1.0,)
+    step = start_up = 0.0
+    for length, share in zip(config.lengths, shares, strict=True):
+        data = batches(config, texts, trained, Phase(length, 0, TIMED_STEPS), 0)
+        before, one = step_seconds(model, data, TIMED_STEPS)
+        step += share * one
+        start_up += 1.5 * before  # to come: the real model is built and traced, for evaluation too
     left = seconds - (time.monotonic() - started) - start_up
-    return max(1, int(left * TRAINING_SHARE / step / REPORTS)) * REPORTS
+    return max(1, int(left * TRAINING_SHARE / step / EVENLY)) * EVENLY
 
 
-def fit(model, batches_from, first, steps, held_batches, curve, checkpoints, shown):
-    """Trains from step `first` on, and adds to the curve.
-
-    Args:
-        batches_from: step -> the batches from it to the last one.
-        curve: list of dicts with "step", training results and held-out results; a piece of the run gives one.
-        checkpoints: list of callbacks; they see the curve with the piece in it.
-        shown: whether this process has the progress bar.
-    """
-    length = steps // max(count for count in range(1, REPORTS + 1) if steps % count == 0)
-
-    def add(_, logs):
-        held = {name.removeprefix("val_"): value for name, value in logs.items() if name.startswith("val_")}
-        curve.append({"step": length * (len(curve) + 1), "train": named(logs), "held_out": named(held)})
-
-    titles = {"mlm_logits_cross_entropy": "mlm loss", "nsp_logits_accuracy": "nsp accuracy"}
-    with ProgressBar(steps, "pretrain", titles, done=first, shown=shown) as bar:
-        callbacks = [bar, keras.callbacks.LambdaCallback(on_epoch_end=add), *checkpoints]
-        for start, pieces, piece in remaining(first, steps, length):
+def fit(config, trained, model, texts, phases, first, evaluate, curve, checkpoints, chief):
+    """Trains from step `first` on through all phases, and adds to the curve and to the log beside the checkpoints."""
+    steps = phases[-1].end
+    titles = {f"{task}_logits_cross_entropy": f"{task} loss" for task in trained.tasks}
+    titles |= {"cross_entropy": "mlm loss"}  # what Keras calls it where there is but one output
+    at, every = report_steps(steps, phases), log_interval(steps)
+    folder = folder_beside(config.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    journal = Journal(folder if chief else None, first)
+    with contextlib.closing(journal), ProgressBar(steps, "pretrain", titles, done=first, shown=chief) as bar:
+        for phase in phases:
+            start = max(first, phase.first)
+            if start >= phase.end:
+                continue
+            reports = Reports(
+                journal,
+                lambda length=phase.max_length: evaluate(length),
+                lambda logs: named(logs, trained.tasks),
+                at=at,
+                every=every,
+                first=start,
+                curve=curve,
+            )
             model.fit(
-                batches_from(start),
-                epochs=pieces,
-                steps_per_epoch=piece,
-                validation_data=held_batches,
-                callbacks=callbacks,
+                batches(config, texts, trained, phase, start),
+                steps_per_epoch=phase.end - start,
+                callbacks=[bar, reports, *checkpoints],
                 shuffle=False,
                 verbose=0,
             )
 
 
-def remaining(first, steps, length):
-    """What is left of a run in pieces of `length` steps: (first step, number of pieces, their steps).
-
-    A piece that was interrupted comes first; its training results are those of the steps that were left.
-    """
-    left = -first % length
-    if left:
-        yield first, 1, left
-    if first + left < steps:
-        yield first + left, (steps - first - left) // length, length
+def named(logs, tasks):
+    """Keras's logs of losses and accuracies under short names."""
+    found = {}
+    for task in tasks:
+        for name, log in (("loss", "cross_entropy"), ("accuracy", "accuracy")):
+            key = f"{task}_logits_{log}"
+            found[f"{task}_{name}"] = round(float(logs[key if key in logs else log]), 4)
+    return found
 
 
-def named(logs):
-    """Keras's logs under short names."""
-    return {f"{task}_{name}": round(logs[f"{task}_logits_{log}"], 4) for task, name, log in RESULTS}
+def results(before, curve, held):
+    """What the held-out documents showed at first and at last; of pairs their number, and an interval."""
+    after = curve[-1]["held_out"]
+    found = {"before": before, "after": dict(after)}
+    if "nsp_accuracy" in after:
+        pairs = int(sum(weights["nsp_logits"].numpy().sum() for _, _, weights in held))
+        found["held_out_pairs"] = pairs
+        found["after"]["nsp_interval"] = wilson_interval(after["nsp_accuracy"], pairs)
+    return found
+
+
+def add_records(config, trained, curve, folder):
+    """Writes into the model's folder what the run has left beside its checkpoints, its settings and its curves."""
+    kept = folder_beside(config.out)
+    shutil.copy(kept / LOG, folder / LOG)
+    shutil.copytree(kept / EVENTS, folder / EVENTS)
+    text = json.dumps(dataclasses.asdict(config), indent=2, ensure_ascii=False) + "\n"
+    (folder / SETTINGS).write_text(text, encoding="utf-8")
+    if has_plots():
+        draw_curves(read_log(folder / LOG), curve, folder / CURVES)
+    if trained.generator is not None:
+        keras_bert.save(trained.generator, folder / GENERATOR)
