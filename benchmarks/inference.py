@@ -1,4 +1,7 @@
-"""Classifying at MiniLM size, side by side: ours in its formats, KerasHub, transformers (torch); equal weights."""
+"""Classifying at MiniLM size, side by side: ours in its formats, KerasHub, transformers (torch); equal weights.
+
+Beside it `predict` on texts of mixed length, against the same texts padded to all positions.
+"""
 
 import tempfile
 
@@ -6,12 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 import keras_bert
-from benchmarks import THREADS, report
+from benchmarks import THREADS, data, report
 from benchmarks.rounds import Contestant, interleaved, medians, prepared
 from benchmarks.training import Sizes
 from keras_bert.export import export
 
-TITLE = "Inference"
+TITLE, OF_TEXTS = "Inference", "Predicting texts"
 SHAPES = {(1, 32): 30, (32, 128): 2}  # (B, T) -> calls in a round
 LABELS = ["negative", "positive"]
 
@@ -123,12 +126,61 @@ def inference(sizes, rounds, shapes=SHAPES):
     return report.Table(title, tuple(columns), [tuple(row) for row in rows.values()])
 
 
+def mixed_texts(count, seed=0):
+    """Texts of 4 to 400 words, as many of each order of magnitude: list of str."""
+    words, rng = " ".join(data.lines("en", 1.0)).split(), np.random.default_rng(seed)
+    sizes = np.exp(rng.uniform(np.log(4), np.log(400), count)).astype(int)
+    starts = rng.integers(0, len(words) - 400, count)
+    return [" ".join(words[start : start + size]) for start, size in zip(starts, sizes, strict=True)]
+
+
+def predicting(sizes, vocab, texts, rounds):
+    """Rows: `predict`, and all texts padded to the model's positions; seconds by the clock and of the cores."""
+    config = keras_bert.BertConfig(**sizes.config(), initializer_range=0.08)
+    length, batch = config.max_length, sizes.batch_size
+    bundle = keras_bert.create(config, keras_bert.Tokenizer.from_vocab(vocab), "sequence_classifier", LABELS)
+
+    def by_length():
+        found = keras_bert.predict(bundle, texts, batch_size=batch)
+        return np.array([[row["probabilities"][label] for label in LABELS] for row in found])
+
+    def padded():
+        parts = []
+        for start in range(0, len(texts), batch):
+            ids = bundle.tokenizer(texts[start : start + batch], max_length=length)
+            missing = length - ids["token_ids"].shape[1]
+            ids = {name: np.pad(values, ((0, 0), (0, missing))) for name, values in ids.items()}  # the pad id is 0
+            parts.append(bundle.model.predict_on_batch(ids))
+        powers = np.exp(np.concatenate(parts))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    difference = np.max(np.abs(by_length() - padded()))
+    slow = f"padded to {length}"
+    found = medians(interleaved({"predict, by length": by_length, slow: padded}, rounds))
+    rows = [
+        (name, f"{seconds.wall:.2f}", f"{seconds.cpu:.2f}", f"{found[slow].wall / seconds.wall:.2f}")
+        for name, seconds in found.items()
+    ]
+    tokens = np.sort(bundle.tokenizer(texts, max_length=length)["padding_mask"].sum(axis=1))
+    title = (
+        f"Classifier, {sizes.num_hidden_layers} layers of {sizes.hidden_size}, {len(texts)} texts of {tokens[0]} to "
+        f"{tokens[-1]} tokens, half of them under {tokens[len(tokens) // 2]}, batches of {batch}, {THREADS} threads, "
+        f"median of {rounds} rounds; largest difference of probabilities {difference:.0e}"
+    )
+    return report.Table(title, ("", "seconds", "CPU seconds", "faster by"), rows)
+
+
 def main():
     parser = report.arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--texts-only", action="store_true", help="leave out the table beside the peers")
     chosen = parser.parse_args()
     tf.config.threading.set_intra_op_parallelism_threads(THREADS)
-    report.publish(TITLE, [inference(Sizes(), chosen.rounds)], chosen.out)
+    if not chosen.texts_only:
+        report.publish(TITLE, [inference(Sizes(), chosen.rounds)], chosen.out)
+    vocab = data.vocabulary("bert-base-uncased")
+    if vocab is not None:
+        report.publish(OF_TEXTS, [predicting(Sizes(), vocab, mixed_texts(200), chosen.rounds)], chosen.out)
 
 
 if __name__ == "__main__":

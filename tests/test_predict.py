@@ -25,6 +25,33 @@ def test_classifier_answers_in_order():
         assert abs(sum(answer["probabilities"].values()) - 1) < 1e-6
 
 
+@pytest.mark.parametrize("head", ["sequence_classifier", "sentence_embedder"])
+def test_200_texts_of_mixed_length_answer_as_padded_ones_and_in_their_order(head, monkeypatch):
+    """By length in batches: the same answers as all texts padded to 40, from less than half of the positions."""
+    bundle, rng = tiny_bundle(head), np.random.default_rng(5)
+    words = ["hello", "good", "bad", "film", "你", "the", "worlds", "!"]
+    texts = [" ".join(rng.choice(words, size)) for size in rng.geometric(0.12, 200)]
+    features = bundle.tokenizer(texts, max_length=40)
+    assert features["token_ids"].shape == (200, 40)
+    padded = np.asarray(bundle.model.predict(features, batch_size=32, verbose=0))
+    real, shapes = bundle.model.predict_on_batch, []
+
+    def watched(features):
+        shapes.append(features["token_ids"].shape)
+        return real(features)
+
+    monkeypatch.setattr(bundle.model, "predict_on_batch", watched)
+    found = keras_bert.predict(bundle, texts)
+    if head == "sequence_classifier":
+        powers = np.exp(padded - padded.max(axis=1, keepdims=True))
+        padded = powers / powers.sum(axis=1, keepdims=True)
+        found = np.array([[answer["probabilities"][label] for label in LABELS] for answer in found])
+    np.testing.assert_allclose(found, padded, rtol=0, atol=2e-6)  # measured 2e-7
+    assert len(np.unique(padded.round(5), axis=0)) > 150  # so that another order would show
+    assert sum(rows for rows, _ in shapes) == 200
+    assert sum(rows * width for rows, width in shapes) < 200 * 40 / 2
+
+
 def test_pairs_are_read():
     bundle = tiny_bundle("sequence_classifier")
     one, other, none = (

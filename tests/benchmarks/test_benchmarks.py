@@ -81,6 +81,14 @@ def test_model_tables():
     assert all(float(row[1]) <= 1e-6 for row in rows.rows)
 
 
+@pytest.mark.slow
+def test_texts_of_mixed_length_are_predicted_both_ways(vocab):
+    table = inference.predicting(SIZES, vocab, TEXTS, 1)
+    assert [row[0] for row in table.rows] == ["predict, by length", "padded to 40"]
+    assert float(table.title.split()[-1]) < 1e-5
+    assert table.rows[1][3] == "1.00"
+
+
 def test_a_section_is_replaced_and_others_stay(tmp_path):
     table = report.Table("Speed", ("name", "ms"), [("ours", "1.0")])
     out = tmp_path / "results.md"
