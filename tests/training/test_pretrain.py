@@ -70,7 +70,7 @@ def test_the_same_seed_gives_the_same_run(tiny_run, tmp_path):
     assert again["curve"] == metrics["curve"]
 
 
-def interrupted_run(config, step, monkeypatch):
+def interrupted_run(config, step, monkeypatch, run=run):
     """Runs until the checkpoint of `step` is written."""
     save = Checkpoints.save
 

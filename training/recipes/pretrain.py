@@ -299,9 +299,7 @@ def fit(config, trained, model, texts, phases, first, evaluate, curve, checkpoin
     titles = {f"{task}_logits_cross_entropy": f"{task} loss" for task in trained.tasks}
     titles |= {"cross_entropy": "mlm loss"}  # what Keras calls it where there is but one output
     at, every = report_steps(steps, phases), log_interval(steps)
-    folder = folder_beside(config.out)
-    folder.mkdir(parents=True, exist_ok=True)
-    journal = Journal(folder if chief else None, first)
+    journal = Journal(folder_beside(config.out) if chief else None, first)
     with contextlib.closing(journal), ProgressBar(steps, "pretrain", titles, done=first, shown=chief) as bar:
         for phase in phases:
             start = max(first, phase.first)
