@@ -13,12 +13,14 @@ def show_data(
     pairing: Annotated[str, typer.Option(help="next_sentence, sentence_order or full_sentences.")] = "next_sentence",
     masking: Annotated[str, typer.Option(help="tokens, words or spans.")] = "tokens",
     rate: Annotated[float, typer.Option(help="Share of the tokens to mask.")] = 0.15,
+    row_sequences: Annotated[int, typer.Option(min=1, help="Most examples packed into a row; 1 for no packing.")] = 1,
     epoch: Annotated[int, typer.Option(help="Each has other pairs and masks.")] = 0,
     seed: Annotated[int, typer.Option()] = 0,
 ):
     """Print pretraining examples as a person reads them, and histograms of their lengths and masks.
 
-    A masked word stands as [MASK:word], one that another took the place of as [other:word], a kept one as [=word].
+    A masked word stands as [MASK:word], one that another took the place of as [other:word], a kept one as [=word]. Of
+    packed rows each example has a line of its own, with the places that it has in the row.
 
     Example: keras-bert show-data prepared --masking words
     """
@@ -28,7 +30,7 @@ def show_data(
     from rich.console import Console
 
     from keras_bert.tokenization import Tokenizer
-    from keras_bert.training.sampling import sample_examples
+    from keras_bert.training.sampling import packed_examples, sample_examples
     from keras_bert.training.shards import read_shards
 
     documents, _ = read_shards(folder)
@@ -37,31 +39,60 @@ def show_data(
         documents, tokenizer, max_length=max_length, pairing=pairing, masking=masking, rate=rate, epoch=epoch, seed=seed
     )
     console = Console()
-    for number in range(min(examples, len(features["token_ids"]))):
-        show_example(console, features, tokenizer, number)
+    if row_sequences > 1:
+        packed, numbers = packed_examples(features, max_length, row_sequences, tokenizer.pad_id)
+        for row in range(min(examples, len(numbers))):
+            show_packed_row(console, features, packed, numbers, tokenizer, row)
+    else:
+        for number in range(min(examples, len(features["token_ids"]))):
+            show_example(console, features, tokenizer, number)
     show_statistics(console, features, max_length)
+    if row_sequences > 1:
+        show_packing(console, features, numbers, max_length)
 
 
 def show_example(console, features, tokenizer, number):
     """Prints one example: what its label says, and the row with its masks marked."""
+    console.print(f"[bold]example {features['example_index'][number]}[/bold]  {said_of_pair(features, number)}")
+    length = features["padding_mask"][number].sum()
+    console.print(marked_line(features, tokenizer, number, range(length)))
+    console.print()
+
+
+def show_packed_row(console, features, packed, numbers, tokenizer, row):
+    """Prints one row: a line for each example in it, then the padding."""
+    ids = packed["sequence_ids"][row]
+    console.print(f"[bold]row {row}[/bold]  {(numbers[row] >= 0).sum()} examples, {(ids == 0).sum()} padding")
+    for slot, number in enumerate(numbers[row][numbers[row] >= 0]):
+        places = (ids == slot + 1).nonzero()[0].tolist()
+        name = f"  {places[0]}-{places[-1]}  example {features['example_index'][number]}  "
+        console.print(f"[bold]{name}[/bold]{said_of_pair(features, number)}")
+        console.print(marked_line(packed, tokenizer, row, places))
+    console.print()
+
+
+def said_of_pair(features, number):
+    """What the label of an example says; nothing where there are no pairs."""
+    label = features.get("next_sentence_label")
+    return "" if label is None else ("B follows A", "B does not follow A")[label[number]]
+
+
+def marked_line(features, tokenizer, row, places):
+    """The tokens at some places of a row, with what was masked there."""
     from rich.text import Text
 
-    label = features.get("next_sentence_label")
-    said = "" if label is None else ("B follows A", "B does not follow A")[label[number]]
-    console.print(f"[bold]example {features['example_index'][number]}[/bold]  {said}")
     line = Text()
-    used = int(features["weights"][number].sum())
-    places, words = (features[name][number, :used].tolist() for name in ("masked_positions", "labels"))
-    answers = dict(zip(places, words, strict=True))
-    length = features["padding_mask"][number].sum()
-    for position, token_id in enumerate(features["token_ids"][number, :length].tolist()):
-        if position in answers:
-            line.append(marked(token_id, answers[position], tokenizer), style="bold red")
+    used = int(features["weights"][row].sum())
+    masked, words = (features[name][row, :used].tolist() for name in ("masked_positions", "labels"))
+    answers = dict(zip(masked, words, strict=True))
+    for place in places:
+        token_id = int(features["token_ids"][row, place])
+        if place in answers:
+            line.append(marked(token_id, answers[place], tokenizer), style="bold red")
         else:
             line.append(tokenizer.vocab[token_id], style="dim" if token_id in tokenizer.special_ids else "")
         line.append(" ")
-    console.print(line)
-    console.print()
+    return line
 
 
 def marked(token_id, answer, tokenizer):
@@ -83,6 +114,17 @@ def show_statistics(console, features, max_length):
                   f"{masks.sum() / lengths.sum():.1%} of the tokens", highlight=False)  # fmt: skip
     if "next_sentence_label" in features:
         console.print(f"B does not follow A in {features['next_sentence_label'].mean():.1%}", highlight=False)
+
+
+def show_packing(console, features, numbers, max_length):
+    """Prints what packing saves."""
+    tokens, examples = features["padding_mask"].sum(), len(features["token_ids"])
+    shares = [1 - tokens / (rows * max_length) for rows in (len(numbers), examples)]
+    console.print(
+        f"packed into {len(numbers):,} rows of {examples / len(numbers):.1f} examples: padding {shares[0]:.1%}, "
+        f"in rows of their own {shares[1]:.1%}",
+        highlight=False,
+    )
 
 
 def show_histogram(console, title, bins, width):

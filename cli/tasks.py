@@ -35,8 +35,8 @@ TASKS = {
         ("sequence_classifier", "sequence_regressor"),
         "Fine-tune a classifier of texts or of pairs of texts, or a regressor.",
         "Labelled .tsv, .csv or .jsonl; columns are found by their usual names (text, sentence1, sentence2, label).",
-        "kind (single, multiple, regression), dev_share, folds, stride, balanced, lora_rank, layer_decay, text_column, "
-        "pair_column, label_column",
+        "kind (single, multiple, regression), dev_share, folds, stride, packed, balanced, layer_decay, "
+        "text_column, pair_column, label_column",
     ),
     "tag": Task(
         "Tag",

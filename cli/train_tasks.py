@@ -37,7 +37,8 @@ def command(task):
         typer.echo(f"Saved to {chosen.out}. Ask it: keras-bert predict {chosen.out} ...")
 
     said = TASKS[task]
-    fields = ", ".join(filter(None, (said.fields, "max_length, batch_size, epochs, learning_rate, patience, seed")))
+    shared = "max_length, batch_size, epochs, learning_rate, lora_rank, patience, seed"
+    fields = ", ".join(filter(None, (said.fields, shared)))
     train_task.__doc__ = f"{said.does}\n\n{said.reads}\n\nFields for --set: {fields}."
     return train_task
 
@@ -51,6 +52,9 @@ def show_run(metrics):
         show_scores(f"fold {fold + 1}", {name: value for name, value in scores.items() if name != "classes"})
     if metrics.get("truncated"):
         typer.echo(f"{metrics['truncated']} training texts were longer than max_length and were cut.")
+    if "padding" in metrics:
+        shares = metrics["padding"]
+        typer.echo(f"Packed rows had {shares['packed']:.1%} padding, rows of their own {shares['unpacked']:.1%}.")
     for split, found in metrics.get("unmatched", {}).items():
         if found or metrics["moved"][split]:
             moved = metrics["moved"][split]

@@ -110,6 +110,12 @@ def bucket_widths(tokens, buckets=BUCKETS, multiple=8):
     return best[len(widths)][1]
 
 
+def padding(rows):
+    """The share of padding in `rows` where each has the least of the widths that holds it."""
+    widths = np.array(bucket_widths(rows.tokens))
+    return 1 - float(np.diff(rows.splits).sum()) / (rows.choices * widths[np.searchsorted(widths, rows.tokens)].sum())
+
+
 def training_batches(rows, labels, *, batch_size, seed, epochs, start=0, weights=None):
     """Batches of `epochs` epochs, one after the other: each epoch has ceil(n / batch_size) of them.
 

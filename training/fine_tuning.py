@@ -9,6 +9,8 @@ Their dataclasses share these fields:
     max_length: T, the most tokens of a row. 0 takes the recipe's usual length, or all that the model has positions for.
     batch_size: examples of a step.
     learning_rate: its peak, after a tenth of the steps.
+    lora_rank: of adapters beside all dense layers, which are trained in place of the encoder; 0 for none. They need
+        learning rates about ten times as high, and are also written to `adapter` in `out`.
     patience: epochs without a better dev score after which training stops; 0 for all epochs.
     seed: decides the head's start, the batches and dropout.
 """
@@ -43,7 +45,7 @@ def check_settings(config):
     for name in ("model", "train", "out"):
         if not getattr(config, name):
             raise ValueError(f"`{name}` must name a {'file' if name == 'train' else 'folder'}, got ''.")
-    for name in ("max_length", "patience"):
+    for name in ("max_length", "lora_rank", "patience"):
         if getattr(config, name) < 0:
             raise ValueError(f"`{name}` must be at least 0, got {getattr(config, name)}.")
     for name in ("batch_size", "epochs", "learning_rate"):
@@ -65,24 +67,23 @@ def read_splits(config, read):
     return {name: read(getattr(config, name)) for name in SPLITS if getattr(config, name)}
 
 
-def load_for(config, head, usual_length, labels=None, lora_rank=0, **options):
-    """Loads the pretrained model with a fresh head, and with adapters of a rank beside all its dense layers.
+def load_for(config, head, usual_length, labels=None, **options):
+    """Loads the pretrained model with a fresh head, and makes it ready as `prepared` does.
 
     Returns:
         The bundle, and the most tokens of a row.
     """
     keras.utils.set_random_seed(config.seed)
-    bundle = keras_bert.load(config.model, new_head=head, labels=labels, **options)
-    if lora_rank:
-        bundle = add_lora(bundle, lora_rank, alpha=2.0 * lora_rank, targets=PROJECTIONS)
-    return prepared(config, bundle, usual_length)
+    return prepared(config, keras_bert.load(config.model, new_head=head, labels=labels, **options), usual_length)
 
 
 def prepared(config, bundle, usual_length):
-    """Seeds dropout, and checks a bundle; gives it, and the most tokens of a row."""
+    """Seeds dropout, checks a bundle, and adds `lora_rank`; gives the bundle, and the most tokens of a row."""
     keras.utils.set_random_seed(config.seed)
     if bundle.tokenizer is None:
         raise ValueError(f"{config.model} must hold vocab.txt or tokenizer.json, got neither.")
+    if config.lora_rank:
+        bundle = add_lora(bundle, config.lora_rank, alpha=2.0 * config.lora_rank, targets=PROJECTIONS)
     warn_of_known_failures(config, bundle)
     return bundle, row_length(config, bundle, usual_length)
 

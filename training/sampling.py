@@ -1,4 +1,4 @@
-"""Uses TensorFlow. Some pretraining examples as arrays, to be looked at."""
+"""Uses TensorFlow. Some pretraining examples as arrays, to be looked at, in rows of their own or packed."""
 
 import math
 
@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_bert.training.hashing import permute
 from keras_bert.training.masking import BERT_SHARES
+from keras_bert.training.packing import WINDOW, pack_masked, plan_rows
 from keras_bert.training.pretraining_batches import example_maker
 
 MOST = 2000
@@ -39,3 +40,24 @@ def sample_examples(
         number = tf.range(first, min(first + 256, count, most), dtype=tf.int64)
         parts.append(make(tf.constant(epoch, tf.int64), permute(number, count, seed, epoch)))
     return {name: np.concatenate([part[name].numpy() for part in parts]) for name in parts[0]}
+
+
+def packed_examples(features, row_length, row_sequences, pad_id):
+    """Packs examples into rows, as training does.
+
+    Args:
+        features: what `sample_examples` gives.
+        row_length, row_sequences: T and S.
+
+    Returns:
+        A dict of arrays as `pack_masked` gives it, and (R, S) int64, numbers of examples and then -1.
+    """
+    lengths, parts = features["padding_mask"].sum(axis=1), []
+    for first in range(0, len(lengths), WINDOW):
+        rows = plan_rows(tf.constant(lengths[first : first + WINDOW], tf.int32), row_length, row_sequences).numpy()
+        parts.append(np.where(rows < 0, rows, rows + first))
+    numbers = np.concatenate(parts)
+    chosen = {name: tf.constant(values[numbers[numbers >= 0]]) for name, values in features.items()}
+    predictions = features["labels"].shape[1] + row_sequences
+    packed = pack_masked(chosen, tf.constant(numbers), row_length, predictions, pad_id)
+    return {name: value.numpy() for name, value in packed.items()}, numbers

@@ -56,6 +56,33 @@ def test_show_data(prepared, monkeypatch, pairing):
     assert other != said
 
 
+def test_show_packed_rows(prepared, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "999")  # so that no line is broken
+    options = ("--examples", 2, "--max-length", 60, "--pairing", "sentence_order", "--row-sequences", 3)
+    said = run("show-data", prepared, *options)
+    first, second = re.findall(r"row \d  (\d) examples, (\d+) padding\n", said)
+    lines = re.findall(r"^  (\d+)-(\d+)  example (\d+)  B (?:follows|does not follow) A\n(.*)$", said, re.MULTILINE)
+    assert len(lines) == int(first[0]) + int(second[0])
+    assert len({number for _, _, number, _ in lines}) == len(lines)
+    ends = 0
+    for start, end, _, tokens in lines:
+        tokens = tokens.split()
+        assert len(tokens) == int(end) - int(start) + 1
+        assert (tokens[0], tokens[-1], tokens.count("[SEP]")) == ("[CLS]", "[SEP]", 2)
+        assert int(start) in (0, ends)
+        ends = int(end) + 1
+    assert ends + int(second[1]) == 60
+    assert "[MASK:" in said
+    rows, mean, packed, apart = re.search(
+        r"packed into (\d+) rows of ([\d.]+) examples: padding ([\d.]+)%, in rows of their own ([\d.]+)%", said
+    ).groups()
+    assert float(packed) <= float(apart)
+    assert f"padding {apart}%, chosen" in said
+    assert 1 <= float(mean) <= 3
+    assert int(rows) <= 40
+    assert "sequences" in run("show-data", prepared, "--row-sequences", 0, code=2)
+
+
 def test_pretrain_reads_a_prepared_corpus(prepared, tmp_path):
     tiny = ("hidden_size=16", "num_hidden_layers=1", "max_length=24", "batch_size=4", "masking=words")
     tiny = [part for setting in tiny for part in ("--set", setting)]

@@ -1,5 +1,6 @@
 import json
 
+import keras
 import numpy as np
 import pytest
 
@@ -151,6 +152,42 @@ def test_an_interrupted_run_leaves_the_old_folder(pretrained, files, tmp_path, m
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
+@pytest.mark.parametrize("balanced", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_packed_texts_have_the_losses_of_padded_ones(tmp_path, files, monkeypatch, balanced):
+    """All in one batch, so that it has the same texts; without dropout."""
+    config = tiny_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    bundle = keras_bert.create(config, keras_bert.Tokenizer(VOCAB))
+    randomize(bundle.model)
+    keras_bert.save(bundle, tmp_path / "still")
+    losses, shapes, fit = [], [], keras.Model.fit
+
+    def watched(self, data, **options):
+        shapes.append(next(iter(data))[0]["token_ids"].shape)
+        history = fit(self, data, **options)
+        losses.append(history.history["loss"])
+        return history
+
+    monkeypatch.setattr(keras.Model, "fit", watched)
+    settings = {"epochs": 3, "batch_size": 8, "learning_rate": 1e-2, "max_length": 24, "balanced": balanced}
+    for packed in (False, True):
+        out = str(tmp_path / f"packed-{packed}")
+        metrics = run(Classify(str(tmp_path / "still"), **files, out=out, packed=packed, **settings))
+        assert len(metrics["epochs"]) == 3
+        assert ("padding" in metrics) == packed
+    assert metrics["padding"] == {"packed": round(1 - 36 / 48, 4), "unpacked": round(1 - 36 / 42, 4)}
+    assert [tuple(shape) for shape in shapes] == [(7, 6), (2, 24)]
+    np.testing.assert_allclose(*losses, rtol=0, atol=1e-6)  # measured 1e-7
+    assert np.ptp(losses[0]) > 0.01
+    answers = [keras_bert.predict(keras_bert.load(tmp_path / f"packed-{packed}"), GOOD) for packed in (False, True)]
+    found = [[answer["probabilities"]["pos"] for answer in part] for part in answers]
+    np.testing.assert_allclose(*found, rtol=0, atol=1e-6)
+
+
+def test_what_cannot_be_packed(files):
+    for changes, got in (({"stride": 4}, "`stride` 4"), ({"kind": "regression"}, "`kind` regression")):
+        message = f"^`packed` goes with classes of short texts, without windows or numbers, got {got}\\.$"
+        with pytest.raises(ValueError, match=message):
+            Classify("m", files["train"], "o", packed=True, **changes)
 
 
 @pytest.mark.slow

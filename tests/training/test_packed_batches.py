@@ -10,44 +10,55 @@ from keras_bert.heads import sequence_classifier
 from keras_bert.packed import packed_model
 from keras_bert.training.batches import Rows
 from keras_bert.training.losses import masked_cross_entropy
-from keras_bert.training.packed_batches import packed_pipeline
+from keras_bert.training.packed_batches import packed_batches, packed_padding
 from tests.models import randomize, tiny_config
 
-COUNT, T, S, B = 30, 24, 4, 5
-OPTIONS = {"row_length": T, "row_sequences": S, "batch_size": B, "seed": 2}
+COUNT, T = 30, 24
+OPTIONS = {"row_length": T, "batch_size": 7, "seed": 2, "epochs": 2}
 
 
-def texts(pad_id=0):
+def texts(count=COUNT):
     rng = np.random.default_rng(0)
-    lengths = rng.integers(3, 12, COUNT)
+    lengths = rng.integers(3, 12, count)
     total = lengths.sum()
     splits = np.concatenate([[0], np.cumsum(lengths)]).astype("int64")
     ids = rng.integers(5, 23, total).astype("int32")
-    return Rows(ids, rng.integers(0, 2, total).astype("int32"), splits, pad_id), rng.integers(0, 3, COUNT)
+    return Rows(ids, rng.integers(0, 2, total).astype("int32"), splits, 0), rng.integers(0, 3, count)
 
 
-def test_every_text_once_in_each_epoch_with_its_label():
-    rows, labels = texts()
-    found = packed_pipeline(rows, labels, **OPTIONS)
-    orders = []
-    batches = list(found.batches(epochs=2).as_numpy_iterator())
-    for x, y, weights in batches:
-        for row, ids in enumerate(x["sequence_ids"]):
-            for slot in range(S):
-                place = np.flatnonzero(ids == slot + 1)
-                assert weights[row, slot] == (len(place) > 0)
-                if len(place):
-                    assert x["sequence_starts"][row, slot] == place[0]
-                    both = (x["token_ids"][row, place].tobytes(), x["segment_ids"][row, place].tobytes())
-                    orders.append((*both, int(y[row, slot])))
+@pytest.mark.parametrize("count", [COUNT, 1500])  # of one window, and of two
+def test_every_text_once_in_each_epoch_with_its_label(count):
+    rows, labels = texts(count)
+    weights = np.arange(1, count + 1, dtype="float32")
+    batches = list(packed_batches(rows, labels, weights=weights, **OPTIONS).as_numpy_iterator())
+    steps = -(-count // OPTIONS["batch_size"])
+    assert len(batches) == 2 * steps
+    spans = list(zip(rows.splits, rows.splits[1:], strict=False))
     expected = [
-        (rows.token_ids[a:b].tobytes(), rows.segment_ids[a:b].tobytes(), int(label))
-        for a, b, label in zip(rows.splits, rows.splits[1:], labels, strict=False)
+        (rows.token_ids[a:b].tobytes(), rows.segment_ids[a:b].tobytes(), int(label), float(weight))
+        for (a, b), label, weight in zip(spans, labels, weights, strict=True)
     ]
-    assert sorted(orders) == sorted(expected * 2)
-    assert sum(len(x["token_ids"]) for x, *_ in batches) < 0.5 * len(orders)
-    resumed = list(found.batches(epochs=2, start=found.place(1)).as_numpy_iterator())
-    np.testing.assert_array_equal(resumed[0][0]["token_ids"], batches[1][0]["token_ids"])
+    orders = []
+    for epoch in range(2):
+        found = []
+        for x, y, counted in batches[epoch * steps : (epoch + 1) * steps]:
+            assert x["token_ids"].shape[1] == T
+            for row, ids in enumerate(x["sequence_ids"]):
+                for slot in range(y.shape[1]):
+                    place = np.flatnonzero(ids == slot + 1)
+                    assert (counted[row, slot] > 0) == (len(place) > 0)
+                    if len(place):
+                        assert x["sequence_starts"][row, slot] == place[0]
+                        both = (x["token_ids"][row, place].tobytes(), x["segment_ids"][row, place].tobytes())
+                        found.append((*both, int(y[row, slot]), float(counted[row, slot])))
+        assert sorted(found) == sorted(expected)
+        orders.append(found)
+    assert orders[0] != orders[1]
+    heights = [len(x["token_ids"]) for x, *_ in batches[:steps]]
+    assert max(heights) - min(heights) <= 1
+    padding = 1 - rows.tokens.sum() / (T * sum(heights))
+    assert packed_padding(rows, T, OPTIONS["batch_size"], OPTIONS["seed"]) == pytest.approx(padding)
+    assert padding < 0.25
 
 
 def test_loss_and_gradients_equal_those_of_single_texts():
@@ -68,7 +79,7 @@ def test_loss_and_gradients_equal_those_of_single_texts():
         return value, tape.gradient(value, [weight.value for weight in variables])
 
     variables = model.trainable_weights
-    (batch,) = packed_pipeline(rows, labels, **{**OPTIONS, "batch_size": COUNT}).batches()
+    (batch,) = packed_batches(rows, labels, **{**OPTIONS, "batch_size": COUNT, "epochs": 1})
     packed, alone = run(packed_model(model), *batch), run(model, apart, labels, None)
     np.testing.assert_allclose(packed[0], alone[0], rtol=0, atol=1e-5)  # measured 1e-7
     for one, other in zip(packed[1], alone[1], strict=True):
@@ -83,14 +94,14 @@ def test_fit():
     model = sequence_classifier(build_encoder(tiny_config()), 3)
     twin = packed_model(model)
     twin.compile(keras.optimizers.Adam(1e-2), masked_cross_entropy(), weighted_metrics=["accuracy"], jit_compile=False)
-    history = twin.fit(packed_pipeline(rows, labels, **OPTIONS).batches(epochs=20), shuffle=False, verbose=0).history
+    history = twin.fit(packed_batches(rows, labels, **{**OPTIONS, "epochs": 20}), shuffle=False, verbose=0).history
     assert history["accuracy"][0] > 0.4  # of the whole run; by chance 1/3
 
 
 def test_refused():
     rows, labels = texts()
     with pytest.raises(ValueError, match=r"^`row_length` must be at least 11, which the longest text has, got 8\.$"):
-        packed_pipeline(rows, labels, **{**OPTIONS, "row_length": 8})
+        packed_batches(rows, labels, **{**OPTIONS, "row_length": 8})
     choices = Rows(rows.token_ids, rows.segment_ids, rows.splits, 0, choices=2)
     with pytest.raises(ValueError, match=r"^Only rows of one text can be packed, got 2 choices\.$"):
-        packed_pipeline(choices, labels, **OPTIONS)
+        packed_batches(choices, labels, **OPTIONS)

@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_bert
 from keras_bert.training.recipes import answer, choose, classify, embed, rerank, tag
@@ -177,6 +178,45 @@ def test_the_saved_model_predicts(trained, name):
     assert right[name](), found
 
 
+@pytest.mark.parametrize(
+    ("name", "exported"), [("embed", False), *(pytest.param(name, True, marks=pytest.mark.slow) for name in TASKS)]
+)
+def test_with_adapters_the_encoder_stays_and_merged_ones_agree(pretrained, tmp_path, name, exported, monkeypatch):
+    module, settings, more, write, _ = TASKS[name]
+    kept, finish = [], module.finish
+
+    def watched(config, bundle, *rest):
+        kept.append(bundle)
+        return finish(config, bundle, *rest)
+
+    monkeypatch.setattr(module, "finish", watched)
+    fixed = {"batch_size": 16, "epochs": 1, "learning_rate": 2e-2, "max_length": 24, "lora_rank": 2}
+    config = settings(pretrained, str(write(tmp_path / "train")), str(tmp_path / "out"), **{**more, **fixed})
+    module.run(config)
+    adapted = kept[0]
+    before = {weight.path: weight for weight in keras_bert.load(pretrained).model.weights}
+    for weight in adapted.model.weights:
+        if weight.path in before:  # all but the adapters and the head
+            assert np.array_equal(weight, before[weight.path]) != weight.path.startswith("pooler/"), weight.path
+    learnt = [weight for weight in adapted.model.weights if weight.path.endswith("/lora_b")]  # they start as zero
+    assert len(learnt) == 6  # of the only block
+    assert all(np.any(weight) for weight in learnt)
+    merged = keras_bert.load(config.out)
+    assert not [weight.path for weight in merged.model.weights if "/lora_" in weight.path]
+    features = merged.tokenizer(["the good film", "a bad b"], ["hello", "a"])
+    if name == "choose":
+        features = {key: value[:, None] for key, value in features.items()}
+    answers = np.asarray(adapted.model(features))
+    np.testing.assert_allclose(merged.model(features), answers, rtol=0, atol=1e-6)  # measured 2e-7
+    if exported:
+        from keras_bert.export import export
+
+        export(adapted, tmp_path / "served", format="saved_model")
+        served = tf.saved_model.load(tmp_path / "served").signatures["serving_ids"]
+        (found,) = served(**{key: tf.constant(value) for key, value in features.items()}).values()
+        np.testing.assert_allclose(found, answers, rtol=0, atol=1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
 def test_exports_answer_alike(trained, name, tmp_path):
@@ -186,3 +226,44 @@ def test_exports_answer_alike(trained, name, tmp_path):
     report = export(keras_bert.load(config.out), tmp_path / "served", format="saved_model")
     assert report["agreement"] == 1.0
     assert report["largest_difference"] < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tag", "answer"])
+def test_files_on_disk_give_what_was_learned(trained, name, tmp_path):  # P66
+    """Entities and answers of every training text, from the SavedModel and from the TFLite file, text in."""
+    from keras_bert.export import code_points, export, tflite
+
+    _, config, *_ = trained(name)
+    bundle = keras_bert.load(config.out)
+    export(bundle, tmp_path / "saved", format="saved_model")
+    export(bundle, tmp_path / "lite", format="tflite", inputs="text", max_length=24)
+    run = tf.saved_model.load(tmp_path / "saved").signatures["serving_default"]
+    marks = {"tag": ("good", "film", "world"), "answer": ("film", "film", "b")}[name]
+    found = [(" ".join(words), mark) for words, mark in texts(*marks)]
+    asked = {"text": [text for text, _ in found]}
+    if name == "answer":
+        asked = {"question": ["?"] * COUNT, "context": asked["text"]}
+    served = {key: value.numpy() for key, value in run(**{k: tf.constant(v) for k, v in asked.items()}).items()}
+    said = keras_bert.predict(bundle, ["?"] * COUNT, asked["context"]) if name == "answer" else None
+    lite, kinds = tflite.load(tmp_path / "lite"), ["X", "Y"]
+    for i, (text, mark) in enumerate(found):
+        start = text.index(mark)
+        names = zip(code_points.input_names(bundle), asked.values(), strict=True)
+        small = lite("serving_default", {key: code_points.encoded(values[i], 96) for key, values in names})
+        if name == "answer":
+            right = ("film", start, start + 4)
+            if "film" not in text:  # none, or an article, which is as good as none
+                right = (said[i]["answer"] or "", *(-1 if said[i][x] is None else said[i][x] for x in ("start", "end")))
+                assert right[0] in ("", "a", "the")
+            assert (served["answer"][i].decode(), served["start"][i], served["end"][i]) == right
+            assert (small["start"][0], small["end"][0]) == right[1:]
+            continue
+        right = (start, start + len(mark), "Y" if mark == "world" else "X")
+        count = int((served["entity_start"][i] >= 0).sum())
+        assert count == int((small["entity_start"][0] >= 0).sum()) == 1
+        fields = ("entity_start", "entity_end", "entity_label")
+        begin, end, kind = (served[field][i, 0] for field in fields)
+        assert (begin, end, kind.decode()) == right
+        begin, end, kind = (small[field][0, 0] for field in fields)
+        assert (begin, end, kinds[kind]) == right

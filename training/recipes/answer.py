@@ -45,6 +45,7 @@ class Answer:
     batch_size: int = 16
     epochs: int = 2
     learning_rate: float = 3e-5
+    lora_rank: int = 0
     patience: int = 0
     seed: int = 0
 

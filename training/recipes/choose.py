@@ -40,6 +40,7 @@ class Choose:
     batch_size: int = 16
     epochs: int = 3
     learning_rate: float = 5e-5
+    lora_rank: int = 0
     patience: int = 0
     seed: int = 0
 

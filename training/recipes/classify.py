@@ -8,9 +8,11 @@ import keras
 import numpy as np
 
 from keras_bert.asking import first_text_room, window_stride
+from keras_bert.packed import packed_model
 from keras_bert.tokenization.windows import text_windows
 from keras_bert.training.batches import (
     TEXTS_AT_ONCE,
+    padding,
     predict_rows,
     rows_of_encodings,
     steps_per_epoch,
@@ -22,6 +24,7 @@ from keras_bert.training.fine_tuning import check_settings, finish, fit, load_fo
 from keras_bert.training.losses import label_cross_entropy, masked_cross_entropy, squared_error
 from keras_bert.training.metrics import classification_metrics, multilabel_metrics, regression_metrics
 from keras_bert.training.metrics.classification import calibration, confusion_matrix
+from keras_bert.training.packed_batches import packed_batches, packed_padding
 from keras_bert.training.report import Evaluation
 from keras_bert.training.splits import stratified_folds
 
@@ -38,12 +41,12 @@ class Classify:
             for a number.
         dev_share: without `dev`, the share of `train` that is held out as such, with the same share of every class.
         folds: above 1, train this many times before, each time without another part, and report the parts' scores.
-        lora_rank: of adapters that are trained in place of the encoder; 0 for none. They need learning rates about ten
-            times as high, and are also written to `adapter` in `out`.
         layer_decay: how much slower each block learns than the one above it; 1 for all alike.
         stride: above 0, texts longer than `max_length` are not cut, but become windows that share so many tokens; each
             window learns the text's label, a text counts as much as any other, and its answer is the mean of their
             logits, as `predict(..., stride=...)` has it.
+        packed: whether short texts share rows of `max_length` tokens, none seeing another, in place of rows that are
+            padded; a step has `batch_size` texts in the mean. Losses are those of the same texts in rows of their own.
         balanced: whether each class counts as much as any other in the loss, however rare it is.
         text_column, pair_column, label_column: names or numbers of columns; "" for the usual names.
     """
@@ -57,8 +60,8 @@ class Classify:
     dev_share: float = 0.0
     folds: int = 0
     stride: int = 0
+    packed: bool = False
     balanced: bool = False
-    lora_rank: int = 0
     layer_decay: float = 1.0
     text_column: str = ""
     pair_column: str = ""
@@ -67,6 +70,7 @@ class Classify:
     batch_size: int = 32
     epochs: int = 3
     learning_rate: float = 5e-5
+    lora_rank: int = 0
     patience: int = 0
     seed: int = 0
 
@@ -76,11 +80,13 @@ class Classify:
             raise ValueError(f"`kind` must be one of {', '.join(KINDS)}, got {self.kind!r}.")
         if not 0 <= self.dev_share <= 0.5 or (self.dev_share and self.dev):
             raise ValueError(f"`dev_share` must be from 0 to 0.5, and 0 where there is `dev`, got {self.dev_share}.")
-        for name in ("lora_rank", "stride"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"`{name}` must be at least 0, got {getattr(self, name)}.")
+        if self.stride < 0:
+            raise ValueError(f"`stride` must be at least 0, got {self.stride}.")
         if not 0 < self.layer_decay <= 1:
             raise ValueError(f"`layer_decay` must be above 0 and at most 1, got {self.layer_decay}.")
+        if self.packed and (self.stride or self.kind == "regression"):
+            other = f"`stride` {self.stride}" if self.stride else "`kind` regression"
+            raise ValueError(f"`packed` goes with classes of short texts, without windows or numbers, got {other}.")
         if self.folds < 0 or self.folds == 1:
             raise ValueError(f"`folds` must be 0 or at least 2, got {self.folds}.")
         if self.balanced and self.kind != "single":
@@ -123,7 +129,7 @@ def run(config):
     Returns:
         dict, as in `metrics.json`: "labels"; "dev" and "test", the scores of the kept weights; "folds", those of each
         part; "epochs", the logs of each; "kept_epoch", counted from 1; "truncated", how many training texts were cut;
-        "seconds".
+        "padding", with `packed`, its share of the training rows, and what it would be in rows of their own; "seconds".
     """
     started = time.monotonic()
     files = read_splits(config, lambda path: read(config, path))
@@ -148,7 +154,7 @@ def run(config):
 def train(config, files, labels):
     """Trains on `files["train"]`: gives the bundle with the kept weights, and its metrics."""
     kind = KINDS[config.kind]
-    bundle, length = load_for(config, kind.head, USUAL_LENGTH, labels, config.lora_rank, **kind.options)
+    bundle, length = load_for(config, kind.head, USUAL_LENGTH, labels, **kind.options)
     rows, texts = {}, {}
     for name, examples in files.items():
         rows[name], texts[name] = rows_of(config, examples, bundle.tokenizer, length)
@@ -157,13 +163,15 @@ def train(config, files, labels):
     if config.stride:
         windows = np.bincount(texts["train"])
         weights = (1.0 if weights is None else weights) / windows * np.mean(windows)
-    data = training_batches(
+    make, options = (packed_batches, {"row_length": length}) if config.packed else (training_batches, {})
+    data = make(
         rows["train"],
         targets["train"][texts["train"]],
         batch_size=config.batch_size,
         seed=config.seed,
         epochs=config.epochs,
         weights=None if weights is None else weights[texts["train"]],
+        **options,
     )
 
     def score(name):
@@ -171,7 +179,7 @@ def train(config, files, labels):
 
     epochs, kept = fit(
         config,
-        bundle.model,
+        packed_model(bundle.model) if config.packed else bundle.model,
         data,
         steps_per_epoch(rows["train"], config.batch_size),
         title="classify",
@@ -183,6 +191,9 @@ def train(config, files, labels):
     )
     found = {name: score(name) for name in files if name != "train"}
     more = {"epochs": epochs, "kept_epoch": kept, "truncated": rows["train"].truncated}
+    if config.packed:
+        share = packed_padding(rows["train"], length, config.batch_size, config.seed)
+        more["padding"] = {"packed": round(share, 4), "unpacked": round(padding(rows["train"]), 4)}
     return bundle, {"labels": labels, **found, **more}
 
 

@@ -45,6 +45,7 @@ class Embed:
     batch_size: int = 32
     epochs: int = 1
     learning_rate: float = 3e-5
+    lora_rank: int = 0
     patience: int = 0
     seed: int = 0
 

@@ -37,6 +37,7 @@ class Rerank:
     batch_size: int = 32
     epochs: int = 2
     learning_rate: float = 3e-5
+    lora_rank: int = 0
     patience: int = 0
     seed: int = 0
 

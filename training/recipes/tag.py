@@ -39,6 +39,7 @@ class Tag:
     batch_size: int = 32
     epochs: int = 3
     learning_rate: float = 5e-5
+    lora_rank: int = 0
     patience: int = 0
     seed: int = 0
 
