@@ -153,7 +153,8 @@ def _blocks(labels, lengths, count):
 
     Returns:
         a list with, for each size, where each token's blocks begin (N,) and the labels of all blocks, end to end;
-        left half (E,), right half (E,) of the blocks of two letters and more, in order of their labels.
+        left half (E,), right half (E,) of the blocks of two letters and more, in order of their labels; below which
+        label all blocks are that a text may have for a half.
     """
     blocks, halves = [(np.cumsum(lengths) - lengths, labels)], [np.zeros(0, "int64")]
     for size in range(1, SIZES):
@@ -165,9 +166,10 @@ def _blocks(labels, lengths, count):
         found, which = np.unique(smaller[left] << 32 | smaller[left + 1], return_inverse=True)
         blocks.append((begins, count + which))
         halves.append(found)
+        largest = count
         count += len(found)
     halves = np.concatenate(halves)
-    return blocks, halves >> 32, halves & 0xFFFFFFFF
+    return blocks, halves >> 32, halves & 0xFFFFFFFF, largest
 
 
 def _nodes(blocks, lengths, ids):
@@ -198,10 +200,10 @@ def _nodes(blocks, lengths, ids):
     return edges >> 32, edges & 0xFFFFFFFF, match
 
 
-def _block_rows(left, right, letters):
+def _block_rows(left, right, width, letters):
     """letter_base and blocks of `Tables`; labels below `letters` are those of letters."""
     count = letters + len(left)
-    rows, row, base = double_array(left, right, count, int(right.max(initial=letters - 1)) + 1)
+    rows, row, base = double_array(left, right, count, width)
     rows[row, 1:] = np.stack([base[letters:], np.arange(letters, count)], axis=1)
     return base[:letters].astype("int32"), rows
 

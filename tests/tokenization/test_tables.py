@@ -72,10 +72,14 @@ def test_every_token_of_a_vocabulary_is_found_and_nothing_else():
 
 
 @pytest.mark.parametrize(
-    ("name", "lowercase", "seconds"),
-    [("bert-base-uncased", True, 2), ("bert-base-chinese", False, 2), ("bert-base-multilingual-cased", False, 8)],
+    ("name", "lowercase", "seconds", "wide"),
+    [
+        ("bert-base-uncased", True, 2, "pi−1"),
+        ("bert-base-chinese", False, 2, "ln～1"),
+        ("bert-base-multilingual-cased", False, 8, "ik행을"),
+    ],
 )
-def test_published_vocabularies_are_laid_out_quickly(name, lowercase, seconds):
+def test_published_vocabularies_are_laid_out_quickly(name, lowercase, seconds, wide):
     vocab = read_vocab(shared_data(f"vocab/{name}/vocab.txt"))
     build(small.VOCAB)  # reads the file
     start = time.process_time()
@@ -87,6 +91,8 @@ def test_published_vocabularies_are_laid_out_quickly(name, lowercase, seconds):
     for token in words[::7]:
         assert walk(tables, token, True) == last[token]
         assert walk(tables, token, False) == last.get(f"##{token}", -1)
+    for begins in (True, False):  # two blocks that no token has together: once a look-up behind the table's end
+        assert walk(tables, wide, begins) == -1
 
 
 def test_the_smallest_vocabularies():

@@ -4,6 +4,7 @@ import copy
 import functools
 import itertools
 import pickle
+import random
 
 import numpy as np
 import pytest
@@ -75,6 +76,23 @@ def test_agrees_with_a_plain_loop(lowercase, strip_accents, chinese):
 )
 def test_characters_of_every_kind(settings, text, want):
     assert tokens(made(tuple(settings.items())), text) == want
+
+
+@pytest.mark.parametrize("seed", [0, 2, 11, 20])  # with all but the first, tables were once a few rows too short
+def test_random_vocabularies(seed):
+    rng = random.Random(seed)
+    letters = rng.choice(["ab", "abc", "abcdefgh", "aß中.#"])
+    words = ["".join(rng.choices(letters, k=rng.randint(1, 9))) for _ in range(rng.choice((3, 20, 60)))]
+    singles = [*letters, *(f"##{letter}" for letter in letters)] if seed % 2 else []
+    vocab = [*small.SPECIAL, *words, *(f"##{word}" for word in words[::2]), *singles]
+    rng.shuffle(vocab)
+    texts = ["".join(rng.choices(f"{letters} ", k=rng.randint(1, 30))) for _ in range(100)]
+    want = [small.tokenize(text, vocab, True, True, True) for text in texts]
+    tokenizer = Tokenizer(vocab)
+    assert [encoding.tokens[1:-1] for encoding in tokenizer.encode_batch(texts)] == want
+    points = np.array([[ord(char) for char in text.ljust(30, "\0")] for text in texts], "int32")
+    rows = np.asarray(tokenizer.code_points_to_features(points, None, 40)["token_ids"])
+    assert [[vocab[i] for i in row[1 : len(found) + 1]] for row, found in zip(rows, want, strict=True)] == want
 
 
 def test_longest_match_first(tokenizer):
