@@ -34,12 +34,13 @@ test-all: lint .venv/installed-jax .venv-witness/installed .venv-mediapipe/insta
 	KERAS_BERT_WITNESS=$(CURDIR)/.venv-witness/bin/python \
 		KERAS_BERT_MEDIAPIPE=$(CURDIR)/.venv-mediapipe/bin/python $(BIN)/python -m pytest
 	KERAS_BERT_TENSORFLOW_TEXT=allowed .venv-keras-hub/bin/python -m pytest tests/checkpoint/test_keras_hub.py tests/cli/test_convert.py -k hub
+	KERAS_BERT_TENSORFLOW_TEXT=allowed .venv-keras-hub/bin/python -m pytest tests/tokenization/test_fast_text.py
 
 .venv/installed-jax: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt "jax>=0.9"
 	@touch $@
 
-# the package with its extra keras-nlp
+# the package with its extra keras-nlp, which brings tensorflow_text
 .venv-keras-hub/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-keras-hub
 	.venv-keras-hub/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt \

@@ -9,6 +9,7 @@ import tokenizers
 from benchmarks import THREADS, data, report
 from benchmarks.rounds import Contestant, interleaved, medians, prepared
 from keras_bert import Tokenizer
+from keras_bert.tokenization import with_tensorflow_text
 
 TITLE = "Tokenizers"
 CHUNK = 20_000  # texts at a time where only equality counts
@@ -17,6 +18,10 @@ SHORT = "I could not stop reading, and told everybody about it."
 
 def ours(path, lowercase):
     return Tokenizer.from_vocab(path, lowercase).strings_to_ragged
+
+
+def ours_with_tensorflow_text(path, lowercase):
+    return with_tensorflow_text(Tokenizer.from_vocab(path, lowercase)).strings_to_ragged
 
 
 def tensorflow_text(path, lowercase):
@@ -51,6 +56,7 @@ IN_GRAPH = (
     Contestant("tensorflow_text FastBertTokenizer", "tensorflow_text", tensorflow_text_fast),
     Contestant("KerasHub BertTokenizer", "keras_hub", keras_hub),
 )
+IN_TF_DATA = (Contestant("ours, with tensorflow_text", "tensorflow_text", ours_with_tensorflow_text),)  # and those
 
 
 def reference(path, lowercase):
@@ -93,7 +99,7 @@ def exactness(path, lowercase, sets):
     """Rows: contestants. Columns: texts of each of `sets` (a dict from names to lists of str) that differ."""
     encode = reference(path, lowercase)
     rows = []
-    for name, tokenize in prepared(IN_GRAPH, path, lowercase).items():
+    for name, tokenize in prepared(IN_GRAPH + IN_TF_DATA, path, lowercase).items():
         rows.append((name, *(f"{differing(tokenize, encode, texts):,}" for texts in sets.values())))
     columns = ("tokenizer", *(f"{name} ({len(texts):,})" for name, texts in sets.items()))
     return report.Table(f"Texts with other ids than Hugging Face tokenizers, {path.parent.name}", columns, rows)
@@ -118,9 +124,8 @@ def in_python(encode, texts, batch_size):
 
 def throughput(path, lowercase, texts, batch_size, rounds, title):
     """Rows: megabytes a second, and how many times as fast ours is."""
-    runs = {
-        name: in_tf_data(tokenize, texts, batch_size) for name, tokenize in prepared(IN_GRAPH, path, lowercase).items()
-    }
+    found = prepared(IN_GRAPH + IN_TF_DATA, path, lowercase)
+    runs = {name: in_tf_data(tokenize, texts, batch_size) for name, tokenize in found.items()}
     runs["tokenizers encode_batch"] = in_python(reference(path, lowercase), texts, batch_size)
     runs["tokenizers encode_batch_fast"] = in_python(reference_fast(path, lowercase), texts, batch_size)
     found = medians(interleaved(runs, rounds))
