@@ -152,7 +152,8 @@ def test_an_interrupted_run_leaves_the_old_folder(pretrained, files, tmp_path, m
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-@pytest.mark.parametrize("balanced", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow  # test_packed_batches.py has the loss and the gradients by themselves
+@pytest.mark.parametrize("balanced", [True, False])
 def test_packed_texts_have_the_losses_of_padded_ones(tmp_path, files, monkeypatch, balanced):
     """All in one batch, so that it has the same texts; without dropout."""
     config = tiny_config(num_hidden_layers=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
