@@ -14,6 +14,7 @@ from keras_bert.bundle import Bundle
 from keras_bert.checkpoint import sources
 from keras_bert.config import BertConfig
 from keras_bert.tokenization.tokenizer import Tokenizer
+from keras_bert.training.corpus import read_lines
 from keras_bert.training.electra import (
     electra,
     electra_objectives,
@@ -140,8 +141,7 @@ def loaded_electra(source, length):
 
 def read_words(path):
     """Reads new words, one a line, in their order."""
-    words = [line.strip() for line in Path(path).read_text(encoding="utf-8-sig").splitlines()]
-    words = [word for word in words if word]
+    words = [word for word in (line.strip() for line in read_lines(path)) if word]
     if not words:
         raise ValueError(f"{path} must hold a word a line, got none.")
     return words
