@@ -14,6 +14,7 @@ from keras_bert.tokenization import with_tensorflow_text
 TITLE = "Tokenizers"
 CHUNK = 20_000  # texts at a time where only equality counts
 SHORT = "I could not stop reading, and told everybody about it."
+CHARS, TOKENS = 512, 128  # of the TFLite file
 
 
 def ours(path, lowercase):
@@ -178,6 +179,50 @@ def latency(path, lowercase, rounds, times=50):
     return report.Table(title, ("tokenizer", "ms", "ours is faster by"), rows)
 
 
+def lite_file(path, lowercase):
+    """Writes a TFLite file, bytes, from `CHARS` code points of one text to `TOKENS` padded ids, with builtins only."""
+    tokenizer, module = Tokenizer.from_vocab(path, lowercase), tf.Module()
+    spec = tf.TensorSpec([1, CHARS], tf.int32, name="code_points")
+    module.answer = tf.function(
+        lambda points: tokenizer.code_points_to_features(points, None, TOKENS)["token_ids"], [spec], autograph=False
+    )
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([module.answer.get_concrete_function()], module)
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    return converter.convert()
+
+
+def interpreted(file, text, threads):
+    """Gives a function that asks a TFLite interpreter the first `CHARS` code points of a text."""
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_content=file, num_threads=threads)
+    interpreter.allocate_tensors()
+    points = np.zeros((1, CHARS), "int32")
+    points[0, : len(text[:CHARS])] = [ord(char) for char in text[:CHARS]]
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], points)
+    return interpreter.invoke
+
+
+def lite_latency(path, lowercase, long_text, rounds, times=50):
+    """Rows: milliseconds for one text in TFLite, by the clock and of all cores."""
+    file = lite_file(path, lowercase)
+    texts = {f"{min(len(text), CHARS)} code points": text for text in (long_text, SHORT)}
+    runs = {
+        f"ours, {name}, {threads} thread{'s' * (threads > 1)}": repeated(interpreted(file, text, threads), times)
+        for name, text in texts.items()
+        for threads in range(1, THREADS + 1)
+    }
+    rows = [
+        (name, *(f"{1000 * seconds / times:.2f}" for seconds in timing))
+        for name, timing in medians(interleaved(runs, rounds)).items()
+    ]
+    title = (
+        f"One text in TFLite, room for {CHARS} code points and {TOKENS} tokens, a file of {len(file) / 1e6:.2f} MB, "
+        f"median of {rounds} rounds of {times}"
+    )
+    return report.Table(title, ("tokenizer, text", "ms", "CPU ms"), rows)
+
+
 def main():
     parser = report.arguments(__doc__)
     parser.add_argument("--rounds", type=int, default=7)
@@ -198,6 +243,7 @@ def main():
         tables.append(exactness(chinese, False, {"Chinese lines": texts["zh"]}))
         tables.append(throughput(chinese, False, texts["zh"], title="Chinese", **timing))
     tables.append(latency(english, True, chosen.rounds))
+    tables.append(lite_latency(english, True, " ".join(texts["en"]), chosen.rounds))
     report.publish(TITLE, tables, chosen.out)
 
 

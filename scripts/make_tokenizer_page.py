@@ -81,7 +81,7 @@ other texts of a batch go through our own program. The kernel gets only the toke
 repeated, blank and over-long tokens make no difference. A tokenizer with added tokens is refused. In
 [results.md](results.md) 4 MB of English take 0.22 of the time of `tokenizers`' `encode_batch`, our own program 0.35, of
 which 0.1 s is TensorFlow's start of each round; on one thread, without that start, 1,024 lines take 3.9 ms of CPU time,
-`FastBertTokenizer` alone 3.1 ms. Chinese gains little: 1.08 times as fast as our own program.
+`FastBertTokenizer` alone 3.1 ms. Chinese gains little: 1.07 times as fast as our own program.
 
 ## RoBERTa and ALBERT
 

@@ -53,6 +53,13 @@ def test_both_references_agree(vocab):
     assert isinstance(both[0][0], huggingface.Encoding)
 
 
+def test_a_tflite_file_is_asked(vocab):
+    pytest.importorskip("ai_edge_litert", reason="needs the package ai-edge-litert")
+    table = tokenizers.lite_latency(vocab, True, "a good film! " * 99, rounds=1, times=2)
+    assert [row[0] for row in table.rows][::3] == ["ours, 512 code points, 1 thread", "ours, 54 code points, 2 threads"]
+    assert all(float(ms) > 0 and float(cpu) >= 0 for _, ms, cpu in table.rows)
+
+
 def test_all_ways_count_the_same_tokens(vocab):
     mine = tokenizers.in_tf_data(Tokenizer(VOCAB).strings_to_ragged, TEXTS, 4)
     assert mine() == tokenizers.in_python(tokenizers.reference(vocab, True), TEXTS, 4)() > 0
