@@ -2,7 +2,9 @@
 
 from keras_bert.export import signatures
 
-CHOICES = 3
+# what a choice begins with: blank ones have the same tokens, and of two equal ones rounding decides which is likelier
+BEGINNINGS = ("", "a ", "b ")
+CHOICES = len(BEGINNINGS)
 
 
 def questions(bundle, texts, paired=False):
@@ -15,10 +17,17 @@ def questions(bundle, texts, paired=False):
     if takes == "masks":
         texts = [_masked(bundle, text) for text in texts]
     if takes == "choices":
-        return list(texts), [[texts[(i - n) % len(texts)] for n in range(1, CHOICES + 1)] for i in range(len(texts))]
+        return list(texts), [_choices(texts, i) for i in range(len(texts))]
     return list(texts), list(texts[::-1]) if paired or takes in ("pairs", "contexts") else None
 
 
+def _choices(texts, i):
+    return [_after(beginning, texts[(i - n) % len(texts)]) for n, beginning in enumerate(BEGINNINGS, 1)]
+
+
 def _masked(bundle, text):
-    mask = f" {bundle.tokenizer.vocab[bundle.tokenizer.mask_id]} "
-    return mask + text if isinstance(text, str) else mask.encode() + text
+    return _after(f" {bundle.tokenizer.vocab[bundle.tokenizer.mask_id]} ", text)
+
+
+def _after(beginning, text):
+    return beginning + text if isinstance(text, str) else beginning.encode() + text
