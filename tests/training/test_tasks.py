@@ -105,7 +105,7 @@ def passages(path):
 
 TASKS = {
     "classify": (classify, classify.Classify, {}, single, ("accuracy", 1.0)),
-    "classify several": (classify, classify.Classify, {"kind": "multiple", "epochs": 20}, multiple, ("accuracy", 1.0)),
+    "classify several": (classify, classify.Classify, {"kind": "multiple", "epochs": 40}, multiple, ("accuracy", 1.0)),
     "classify numbers": (classify, classify.Classify, {"kind": "regression"}, regression, ("pearson", 0.99)),
     "tag": (tag, tag.Tag, {}, tagged, ("f1", 1.0)),
     "answer": (answer, answer.Answer, {"stride": 3}, questions, ("em", 1.0)),
