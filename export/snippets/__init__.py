@@ -1,6 +1,7 @@
 """HOWTO.md beside an artifact: how this very one is loaded and asked, in six languages, with its names and sizes.
 
-The Python of every format, and the JavaScript for servers, are run by the tests; the other languages are not.
+The tests run the Python of every format, the C++ for SavedModels and the JavaScript for servers, and let javac parse
+the Java without its libraries. The other languages, and C++ for TFLite and ONNX, have been compiled by nobody here.
 """
 
 from pathlib import Path

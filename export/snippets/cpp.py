@@ -38,6 +38,7 @@ def saved_model(artifact):
     wanted = ", ".join(f'"{artifact.definition.outputs[name].name}"' for name in artifact.outputs)
     return (
         '#include "tensorflow/cc/saved_model/loader.h"\n\n'
+        "// link with -Wl,--no-as-needed -ltensorflow_cc -ltensorflow_framework, or sessions are missing\n"
         "tensorflow::SavedModelBundle model;\n"
         'TF_CHECK_OK(tensorflow::LoadSavedModel({}, {}, ".", {"serve"}, &model));\n'
         f"{lines}"

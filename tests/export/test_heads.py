@@ -127,6 +127,18 @@ def test_strings_are_answered_as_predict_answers_them(format, head, tmp_path):
     assert {len(value) for value in answered(*none).values()} == {0}
 
 
+@pytest.mark.slow
+def test_entities_of_a_document_of_5000_words_are_those_of_predict(tmp_path):
+    bundle = bundle_of("token_classifier")
+    saved_model.write(bundle, tmp_path)
+    words = np.random.default_rng(0).choice(["hello", "goods", "film", ",", "a", "b", "unknown", "你"], 5000)
+    texts = [" ".join(words), "the film", ""]  # 200 windows, 32 at a time
+    got = saved_model.load(tmp_path)("serving_default", {"text": given(texts, None)[0]})
+    width = got["entity_start"].shape[1]
+    assert_same(got, as_answers(bundle.head, keras_bert.predict(bundle, texts), width), 1e-6)
+    assert width > 300
+
+
 @pytest.mark.parametrize(("format", "head"), heads("tflite", "onnx"))
 def test_code_points_are_answered_as_predict_answers_the_text(format, head, tmp_path):
     """Of texts that fit: what is longer is cut here, and read whole by `predict`."""

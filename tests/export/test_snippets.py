@@ -3,14 +3,17 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert.export import FORMATS, signatures, snippets
 from keras_bert.export.comparison import Probe
 from keras_bert.export.server.batching import Limits
 from keras_bert.export.server.models import Models
+from tests.conftest import lacks
 from tests.export.server.small import serving
 from tests.models import tiny_bundle
 
@@ -79,6 +82,35 @@ def test_python_asks_the_files(tmp_path, format, options):
     assert sorted(found.splitlines()) == sorted(said(outputs).splitlines())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("head", ["span_extractor", "multiple_choice"])
+def test_cpp_asks_a_saved_model(head, tmp_path, written_head):
+    if sys.platform != "linux" or shutil.which("g++") is None:
+        lacks("Linux, whose tensorflow wheel has its libraries under these names, and g++")
+    bundle, folder = written_head(head)
+    outputs = written(bundle, folder / "1", "saved_model")
+    lines = snippets_of(folder / "1")["cpp"].splitlines(keepends=True)
+    included = "".join(line for line in lines if line.startswith("#include"))
+    body = "".join(line for line in lines if not line.startswith("#include"))
+    shown = 'for (const auto& answer : answers) printf("%s\\n", answer.SummarizeValue(99).c_str());'
+    (tmp_path / "ask.cc").write_text(f"{included}int main() {{\n{body}{shown}\n}}\n", encoding="utf-8")
+    home = Path(tf.__file__).parent
+    names = ("-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2", f"-Wl,-rpath,{home}")
+    libraries = [f"-L{home}", "-Wl,--no-as-needed", *names]
+    quick = [f"-fuse-ld={name}" for name in ("mold", "lld", "gold") if shutil.which(f"ld.{name}")]
+    run(
+        ["g++", "-std=c++17", "-O0", *quick[:1], f"-isystem{home}/include", "ask.cc", "-o", "ask", *libraries], tmp_path
+    )
+    found = run([str(tmp_path / "ask")], folder / "1").splitlines()
+    assert len(found) == len(outputs)
+    for line, (name, array) in zip(found, outputs.items(), strict=True):
+        if array.dtype == object:
+            assert line == " ".join(text.decode() for text in array.ravel()), name
+        else:
+            values = np.array(line.replace("[", " ").replace("]", " ").split(), float)
+            np.testing.assert_allclose(values, array.ravel(), rtol=1e-4, atol=1e-6, err_msg=name)  # printed: 6 digits
+
+
 EXAMPLES = {
     "code points": {"code_points": np.array([[97, 0x1F600, 0, 0]], "int32")},
     "ids": {"token_ids": np.array([[2, 5, 0, 0]], "int64"), "padding_mask": np.array([[1, 1, 0, 0]], "int64")},
@@ -109,3 +141,30 @@ def test_every_language_has_the_names_and_balanced_brackets(format, asked, tmp_p
         assert "[2, 5" not in found["python"]
         assert '"a😀"' in found["kotlin"]
     compile(found["python"], "snippet", "exec")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", snippets.SNIPPETS)
+def test_java_parses(format, tmp_path, written_head):
+    """Without the libraries, which Maven would have to fetch: the compiler may miss their names, and nothing else."""
+    if shutil.which("javac") is None:
+        pytest.skip("needs javac, which is not installed")
+    if format == "saved_model":
+        bundle, folder = written_head("span_extractor")
+        written(bundle, folder / "1", format)
+    else:
+        folder, outputs = tmp_path, {"start": np.array([[3, 4]], "int32"), "score": np.ones((1,), "float32")}
+        (folder / "1").mkdir()
+        snippets.write(
+            folder / "1", format, folder / "1", Probe("serving_default", EXAMPLES["ids"], None), outputs, None
+        )
+    code = snippets_of(folder / "1")["java"]
+    imports = "import java.io.*; import java.util.*; import java.util.stream.*;"
+    program = f"{imports}\nclass Ask {{ void ask() throws Exception {{\n{code}}} }}\n"
+    (tmp_path / "Ask.java").write_text(program, encoding="utf-8")
+    command = ["javac", "-XDrawDiagnostics", "-encoding", "UTF-8", "-d", str(tmp_path), str(tmp_path / "Ask.java")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    errors = re.findall(r"compiler\.err\.\S+", done.stderr)
+    assert errors
+    missing = {"compiler.err.cant.resolve.location", "compiler.err.doesnt.exist"}  # a name, a name with types in it
+    assert {error.rstrip(":") for error in errors} <= missing, done.stderr
