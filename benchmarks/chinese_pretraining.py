@@ -88,7 +88,7 @@ def metrics_of(folder):
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-def accuracy_table(work, epochs, rows):
+def accuracy_table(work, steps, epochs, rows):
     """Dev accuracy of each model at the rate that suits it better."""
     lines, means = [], {}
     for name, title in MODELS.items():
@@ -108,7 +108,8 @@ def accuracy_table(work, epochs, rows):
     if len(means) == len(MODELS):
         lines.append(("points more", f"{100 * (means['pretrained'] - means['scratch']):.1f}", "", "", ""))
     columns = ("", "dev accuracy, mean", "each seed", "learning rate", "seconds a run")
-    return Table(f"ChnSentiCorp, {rows:,} labels, {epochs} epochs", columns, lines)
+    command = f"`python -m benchmarks.chinese_pretraining --steps {steps} --rows {rows} --epochs {epochs}`"
+    return Table(f"ChnSentiCorp, {rows:,} labels, {epochs} epochs: {command}", columns, lines)
 
 
 def curve_table(settings, metrics):
@@ -151,8 +152,8 @@ def main(words=None):
                 tuning = fine_tuning(work, name, rate, seed, chosen.epochs)
                 if metrics_of(tuning.out) is None:
                     classify.run(tuning)
-    tables = [accuracy_table(work, chosen.epochs, chosen.rows), curve_table(settings, metrics_of(settings.out))]
-    publish(TITLE, tables, chosen.out)
+    accuracies = accuracy_table(work, chosen.steps, chosen.epochs, chosen.rows)
+    publish(TITLE, [accuracies, curve_table(settings, metrics_of(settings.out))], chosen.out)
 
 
 if __name__ == "__main__":
