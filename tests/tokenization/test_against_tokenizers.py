@@ -11,7 +11,7 @@ from tokenizers import BertWordPieceTokenizer
 from keras_bert.tokenization import Tokenizer
 from keras_bert.tokenization.folder import as_tokenizers
 from tests.conftest import shared_data
-from tests.tokenization import small
+from tests.tokenization import made, small
 
 VOCABULARIES = {
     "bert-base-uncased": True,
@@ -40,12 +40,12 @@ def both(request):
     lowercase = VOCABULARIES[request.param]
     reference = BertWordPieceTokenizer(str(path), lowercase=lowercase)
     reference._tokenizer.encode_special_tokens = True  # [PAD] in a text is text
-    return Tokenizer.from_vocab(path, lowercase), reference
+    return made.published(request.param, lowercase), reference
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return Tokenizer(small.VOCAB)
+    return made.of_small()
 
 
 def differences(tokenizer, reference, texts):
@@ -117,7 +117,7 @@ def test_every_code_point_elsewhere(both, form):
 @pytest.mark.parametrize("name", VECTORS)
 def test_published_vectors(name):
     vocab, lowercase = VECTORS[name]
-    tokenizer = Tokenizer.from_vocab(shared_data(f"vocab/{vocab}/vocab.txt"), lowercase)
+    tokenizer = made.published(vocab, lowercase)
     lines = shared_data(f"tokenizer_vectors/{name}.jsonl").read_text(encoding="utf-8").split("\n")
     rows = [json.loads(line) for line in lines if line]
     assert len(rows) == 128
@@ -139,7 +139,7 @@ def test_published_vectors(name):
     ],
 )
 def test_all_settings_on_a_small_vocabulary(settings):
-    tokenizer = Tokenizer(small.VOCAB, *settings)
+    tokenizer = made.of_small(*settings)
     reference = as_tokenizers(tokenizer)
     reference.encode_special_tokens = True
     assert differences(tokenizer, reference, small.hard_strings(2000, seed=5)) == []

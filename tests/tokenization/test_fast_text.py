@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from keras_bert.tokenization import Tokenizer, fast_text, with_tensorflow_text
 from tests.conftest import shared_data
-from tests.tokenization import small
+from tests.tokenization import made, small
 
 RULES = ("huggingface", "google")
 ASCII = "".join(map(chr, (9, 10, 13, *range(32, 127))))
@@ -110,7 +110,7 @@ def test_random_strings(package, alphabet):
 
 
 def test_features_in_tf_data(package):
-    tokenizer = Tokenizer(small.VOCAB)
+    tokenizer = made.of_small()
     functions = with_tensorflow_text(tokenizer)
     texts = small.hard_strings(200) + strings(ASCII, 100, 30, random.Random(1))
     texts = [b"\xff\xfe", b"", *(text.encode() for text in texts)]
@@ -132,7 +132,7 @@ def test_features_in_tf_data(package):
 
 
 def test_batches_without_texts_or_of_one_kind(package):
-    tokenizer = Tokenizer(small.VOCAB)
+    tokenizer = made.of_small()
     functions = with_tensorflow_text(tokenizer)
     assert functions.strings_to_ragged(tf.zeros([0], tf.string)).to_list() == []
     assert functions.strings_to_features(tf.zeros([0], tf.string))["token_ids"].shape == (0, 2)

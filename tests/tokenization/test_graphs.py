@@ -8,16 +8,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert.tokenization import TextPreprocessor, Tokenizer
-from tests.conftest import shared_data
-from tests.tokenization import small
+from keras_bert.tokenization import TextPreprocessor
+from tests.tokenization import made, small
 
 HARD = ["", " ", b"\xff\xfe", "a" * 5000, "unaffable 中国 caf\u0301e", "가각 \u302e\u0323a", "[SEP] [MASK]the"]
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return Tokenizer(small.VOCAB)
+    return made.of_small()
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +108,9 @@ def test_code_points_beyond_unicode_are_clamped(tokenizer):
 def test_tflite_needs_builtins_only_and_agrees(vocabulary, texts):
     interpreter = pytest.importorskip("ai_edge_litert.interpreter", reason="needs the package ai-edge-litert")
     if vocabulary == "small":
-        tokenizer = Tokenizer(small.VOCAB)
+        tokenizer = made.of_small()
     else:
-        tokenizer = Tokenizer.from_vocab(shared_data(f"vocab/{vocabulary}/vocab.txt"))
+        tokenizer = made.published(vocabulary)
     spec = tf.TensorSpec([1, 256], tf.int32, name="code_points")
     function = tf.function(lambda points: tokenizer.code_points_to_features(points, None, 48), input_signature=[spec])
     module = tf.Module()

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from keras_bert.tokenization import Tokenizer
-from tests.tokenization import small
+from tests.tokenization import made, small
 from tests.tokenization.test_graphs import code_points
 
 LENGTH, CHARS = 48, 256
@@ -31,7 +31,7 @@ def sample(count):
 
 
 def tokenizers():
-    yield "huggingface", Tokenizer(small.VOCAB), ()
+    yield "huggingface", made.of_small(), ()
     yield "google", Tokenizer(small.VOCAB, rules="google"), ("[MASK]", "[SEP]")
 
 

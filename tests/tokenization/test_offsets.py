@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from keras_bert.tokenization import Tokenizer, convert_offsets
-from tests.tokenization import small
+from keras_bert.tokenization import convert_offsets
+from tests.tokenization import made
 
 PAGE = Path(__file__).parents[2] / "docs" / "offsets.md"
 TEXTS = ["café 👩‍💻 the quick!", "cafe\u0301 the", "😀😀 the 中国, 𝒳y", "\U0001f1eb\U0001f1f7the", "plain the"]
@@ -62,7 +62,7 @@ NAMES = {"javascript": "snippet.js", "java": "Snippet.java", "cpp": "snippet.cpp
 
 def tokens():
     """(text, start, end) of every token of every text."""
-    tokenizer = Tokenizer(small.VOCAB)
+    tokenizer = made.of_small()
     return [
         (text, start, end)
         for text, encoding in zip(TEXTS, tokenizer.encode_batch(TEXTS), strict=True)

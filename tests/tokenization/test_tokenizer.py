@@ -1,7 +1,6 @@
 """The tokenizer in Python: the oracle, the worked examples, settings, special tokens, bad input."""
 
 import copy
-import functools
 import itertools
 import pickle
 import random
@@ -11,7 +10,7 @@ import pytest
 
 from keras_bert.tokenization import Tokenizer
 from tests.conftest import shared_data
-from tests.tokenization import small
+from tests.tokenization import made, small
 
 LONG = "x" * 256
 SETTINGS = [
@@ -22,12 +21,7 @@ SETTINGS = [
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return Tokenizer(small.VOCAB)
-
-
-@functools.cache
-def made(settings):
-    return Tokenizer(small.VOCAB, **dict(settings))
+    return made.of_small()
 
 
 def tokens(tokenizer, text, **options):
@@ -36,7 +30,7 @@ def tokens(tokenizer, text, **options):
 
 @pytest.mark.parametrize(("lowercase", "strip_accents", "chinese"), SETTINGS)
 def test_agrees_with_a_plain_loop(lowercase, strip_accents, chinese):
-    tokenizer = Tokenizer(small.VOCAB, lowercase, strip_accents, chinese)
+    tokenizer = made.of_small(lowercase, strip_accents, chinese)
     strip_accents = lowercase if strip_accents is None else strip_accents
     texts = small.hard_strings(2000)
     for text, encoding in zip(texts, tokenizer.encode_batch(texts), strict=True):
@@ -75,7 +69,7 @@ def test_agrees_with_a_plain_loop(lowercase, strip_accents, chinese):
     ],
 )
 def test_characters_of_every_kind(settings, text, want):
-    assert tokens(made(tuple(settings.items())), text) == want
+    assert tokens(made.of_small(**settings), text) == want
 
 
 @pytest.mark.parametrize("seed", [0, 2, 11, 20])  # with all but the first, tables were once a few rows too short

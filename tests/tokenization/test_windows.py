@@ -1,20 +1,17 @@
 """Windows over long texts: as `tokenizers` cuts them, every token covered, equal in Python and in graphs."""
 
-import time
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert.asking import windows
-from keras_bert.tokenization import Tokenizer
 from keras_bert.tokenization.folder import as_tokenizers
-from tests.tokenization import small
+from tests.tokenization import made, small
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return Tokenizer(small.VOCAB)
+    return made.of_small()
 
 
 def text_of(count):
@@ -43,16 +40,15 @@ def test_windows_are_those_of_tokenizers(tokenizer, max_length, stride):
 @pytest.mark.parametrize("stride", [0, 1, 128, 10**6])
 @pytest.mark.parametrize("document", [0, 1, 5000])
 def test_a_question_that_nearly_fills_the_window(tokenizer, stride, document):
-    start = time.process_time()
     if stride == 0:
         windows = tokenizer.windows(text_of(60), text_of(document), 64, stride)
         covered = {offset for window in windows for offset in window.offsets[62:-1]}
+        assert len(windows) == max(document, 1)  # each goes on by its one token
         assert len(covered) == document
         assert all(len(window.ids) <= 64 for window in windows)
     else:
         with pytest.raises(ValueError, match=f"must be below .* first text of 60, got stride {stride} and 1 tokens of"):
             tokenizer.windows(text_of(60), text_of(document), 64, stride)
-    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize("paired", [False, True])
