@@ -193,6 +193,7 @@ def test_a_lost_worker_is_noticed_and_the_job_goes_on(tmp_path):
         assert chief.poll() is None
         time.sleep(0.1)
     other.kill()
+    other.communicate()
     errors = chief.communicate(timeout=120)[1].decode()
     assert chief.returncode != 0
     assert "A worker was lost" in errors
@@ -203,9 +204,10 @@ def test_a_lost_worker_is_noticed_and_the_job_goes_on(tmp_path):
 
 @pytest.mark.slow
 def test_more_devices_accumulation_rematerialization_and_dropout(one, tmp_path):
-    found = finish(start("more_devices", tmp_path / "out.json"), tmp_path / "out.json")
-    for name in ("four", "accumulated", "rematerialized"):
-        assert_same(found[name], one["ours"])
+    four = finish(start("four_devices", tmp_path / "four.json"), tmp_path / "four.json")
+    found = finish(start("accumulation", tmp_path / "two.json"), tmp_path / "two.json")
+    for answers in (four, found["accumulated"], found["rematerialized"]):
+        assert_same(answers, one["ours"])
     for name in ("dropout", "dropout rematerialized"):
         first, again = found[name]
         assert first == again
