@@ -69,6 +69,14 @@ def ours(sizes, x, y, steps, weights=None):
     return fitting(model, x, y, weights, steps)
 
 
+def in_bfloat16(sizes, x, y, steps):
+    """The same model in mixed bfloat16."""
+    from keras_bert.training.precision import precision
+
+    with precision("bfloat16"):
+        return ours(sizes, x, y, steps)
+
+
 def every_position(sizes, x, y, steps):
     """The same with all T positions through the vocabulary and weights at the P chosen ones: what gathering saves."""
     places, shape = x["masked_positions"].astype("int64"), x["token_ids"].shape
@@ -138,6 +146,7 @@ def transformers_pretraining(sizes, x, y, steps):
 
 CONTESTANTS = (
     Contestant("ours: pretraining_model (MLM + NSP)", "keras_bert", ours),
+    Contestant("ours in bfloat16", "keras_bert", in_bfloat16),
     Contestant("ours, all positions through the vocabulary", "keras_bert", every_position),
     Contestant("KerasHub: BertMaskedLM (MLM)", "keras_hub", keras_hub_mlm),
     Contestant("transformers: BertForPreTraining (MLM + NSP), torch", "transformers", transformers_pretraining),
@@ -162,7 +171,7 @@ def pretraining(sizes, steps, rounds):
     ]
     title = (
         f"Pretraining step, {sizes.num_hidden_layers} layers of {sizes.hidden_size}, batch {sizes.batch_size}, "
-        f"T = {sizes.max_length}, P = {sizes.max_predictions}, dropout 0.1, float32, {THREADS} threads, "
+        f"T = {sizes.max_length}, P = {sizes.max_predictions}, dropout 0.1, float32 unless said, {THREADS} threads, "
         f"median of {rounds} rounds of {steps} steps"
     )
     return report.Table(
