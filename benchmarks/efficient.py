@@ -56,7 +56,7 @@ def main(words=None):
     parser.add_argument("--model", required=True, help="folder of the pretrained model")
     parser.add_argument("--rows", type=int, default=3000, help="training rows, the first of the file")
     parser.add_argument("--epochs", type=int, default=2, help="the student takes twice as many")
-    parser.add_argument("--work", type=Path, default=Path("efficient"), help="where the runs are kept")
+    parser.add_argument("--work", type=Path, default=Path("build/efficient"), help="where the runs are kept")
     chosen = parser.parse_args(words)
     chosen.work.mkdir(parents=True, exist_ok=True)
     lines = (DATA / "train.tsv").read_text(encoding="utf-8").split("\n")[: chosen.rows + 1]
