@@ -12,6 +12,7 @@ from keras_bert.training.checkpoints import Checkpoints
 from keras_bert.training.journal import EVENTS, LOG, read_log
 from keras_bert.training.recipes.pretrain import Pretrain, run
 from keras_bert.training.settings import read_settings
+from tests.conftest import shared_data
 from tests.training.test_journal import events_in
 
 TINY = {
@@ -68,6 +69,21 @@ def test_the_same_seed_gives_the_same_run(tiny_run, tmp_path):
     config, metrics, _ = tiny_run
     again = run(dataclasses.replace(config, out=str(tmp_path / "out")))
     assert again["curve"] == metrics["curve"]
+
+
+@pytest.mark.slow
+def test_bfloat16_has_the_losses_of_float32(tmp_path):
+    folder = shared_data("pretrain_en")
+    corpus = tuple(str(path) for path in sorted(folder.glob("*.txt"))[:4])
+    sizes = {"vocab_size": 4000, "hidden_size": 128, "num_hidden_layers": 2, "max_length": 64, "batch_size": 16}
+    found = {}
+    for precision in ("float32", "bfloat16"):
+        config = Pretrain(corpus=corpus, out=str(tmp_path / precision), steps=500, precision=precision, seed=0, **sizes)
+        found[precision] = run(config)
+    for name in ("mlm_loss", "nsp_loss"):
+        for one, other in zip(*(found[precision]["curve"] for precision in found), strict=True):
+            for part in ("train", "held_out"):
+                assert other[part][name] == pytest.approx(one[part][name], rel=0.01), (one["step"], part, name)
 
 
 def interrupted_run(config, step, monkeypatch, run=run):
