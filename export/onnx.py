@@ -56,7 +56,8 @@ def write(bundle, folder, quantize=None, inputs="ids", max_length=None, **settin
     if quantize is not None:
         made = QUANTIZERS[quantize](made)
         _check(made)
-    onnx.save(made, Path(folder) / FILE)
+    with open(Path(folder) / FILE, "wb") as file:
+        file.writelines(_serialized(made))
     signatures.write_names(bundle, Path(folder))
     if bundle.tokenizer is not None:
         bundle.tokenizer.save(folder)
@@ -89,6 +90,34 @@ def convert(bundle, function, specs, free):
     used = {name for node in graph.node for name in node.input}
     made.graph.initializer.extend(numpy_helper.from_array(v.value.numpy(), v.path) for v in variables if v.path in used)
     return made
+
+
+def _serialized(made):
+    """The bytes of a model, an initializer at a time, which take it apart: protobuf holds what it serializes twice."""
+    tensors = list(made.graph.initializer)
+    del made.graph.initializer[:]
+    sizes = [tensor.ByteSize() for tensor in tensors]
+    heads = [_head_of_field(onnx.GraphProto, "initializer", size) for size in sizes]
+    graph = made.graph.SerializeToString()
+    made.ClearField("graph")
+    yield made.SerializeToString()
+    yield _head_of_field(onnx.ModelProto, "graph", len(graph) + sum(sizes) + sum(map(len, heads)))
+    yield graph
+    for head, tensor in zip(heads, tensors, strict=True):
+        yield head
+        yield tensor.SerializeToString()
+
+
+def _head_of_field(message, name, size):
+    """What stands before a message of `size` bytes in another one: the field's number and the size, as varints."""
+    length_delimited = 2
+    head = bytearray()
+    for number in (message.DESCRIPTOR.fields_by_name[name].number << 3 | length_delimited, size):
+        while number >= 128:
+            head.append(number & 127 | 128)
+            number >>= 7
+        head.append(number)
+    return bytes(head)
 
 
 def load(folder):

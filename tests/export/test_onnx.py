@@ -91,3 +91,15 @@ def test_foreign_operation_is_named():
     model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", [], []))
     with pytest.raises(ValueError, match=r"^ONNX must have only standard operations, got Erfc\.$"):
         onnx_format._check(model)
+
+
+def test_a_model_is_written_as_protobuf_would(classifier):
+    made = onnx.ModelProto()
+    made.CopyFrom(classifier[2])
+    sizes = (0, 1, 31, 5000, 600_000)  # lengths of one to three bytes
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(np.ones(size, "float32"), f"w{size}") for size in sizes)
+    expected = onnx.ModelProto()
+    expected.CopyFrom(made)
+    written = b"".join(onnx_format._serialized(made))
+    assert onnx.load_from_string(written) == expected
+    assert len(written) == expected.ByteSize()
