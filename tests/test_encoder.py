@@ -131,7 +131,7 @@ def test_sentence_embedder(pooling, normalize):
     assert largest(model(features), reference.embedding(features, pooling, normalize)) <= TOLERANCE
 
 
-def test_left_out_inputs_are_zeros_and_the_pad_id():
+def test_left_out_inputs_are_zeros_and_the_pad_id():  # P50
     config = tiny_config(pad_token_id=2)
     encoder = randomize(build_encoder(config))
     ids = np.array([[5, 6, 7, 2, 2], [5, 2, 2, 2, 2]], "int32")
@@ -140,7 +140,7 @@ def test_left_out_inputs_are_zeros_and_the_pad_id():
     assert largest(encoder(given)["pooled_output"], encoder(left_out)["pooled_output"]) == 0
 
 
-def test_padding_changes_nothing():
+def test_padding_changes_nothing():  # P50
     config = tiny_config()
     encoder = randomize(build_encoder(config))
     features = tiny_features(config, batch=1, length=5)
@@ -210,7 +210,7 @@ def test_fresh_weights_are_berts():
     assert all((v == 0).all() for p, v in values.items() if p.endswith(("beta", "bias")))
 
 
-def test_too_long_input_is_one_sentence():
+def test_too_long_input_is_one_sentence():  # P18
     encoder = build_encoder(tiny_config())
     ids = np.ones((1, 41), "int32")
     with pytest.raises(ValueError, match="The input has 41 tokens, the model has 40 positions"):

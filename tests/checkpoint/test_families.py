@@ -218,7 +218,7 @@ def test_segments_that_a_family_has_not_are_ignored():
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_half_precision_files(dtype, tmp_path):
+def test_half_precision_files(dtype, tmp_path):  # P20
     keras_bert.save(family_bundle("bert", "sequence_classifier"), tmp_path / "model")
     file = tmp_path / "model" / "model.safetensors"
     halves = {name: array.astype(dtype) for name, array in load_file(file).items()}
@@ -239,7 +239,7 @@ def shard(folder):
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
 
 
-def test_shards(tmp_path):
+def test_shards(tmp_path):  # P20
     bundle = family_bundle("bert", "token_classifier")
     keras_bert.save(bundle, tmp_path / "model")
     shard(tmp_path / "model")

@@ -146,7 +146,7 @@ def attacks(marker):
 
 
 @pytest.mark.parametrize("name", attacks(Path("marker")))
-def test_hostile_pickles_run_nothing(name, torch_folder, tmp_path):
+def test_hostile_pickles_run_nothing(name, torch_folder, tmp_path):  # P20
     marker = tmp_path / "marker"
     poison(torch_folder, attacks(marker)[name])
     text = sentence(torch_folder)

@@ -50,7 +50,7 @@ def test_pretraining_model_of_transformers():
     assert abs(loss - arrays["output/loss"]) <= TOLERANCE
 
 
-def test_sequence_classifier_of_transformers():
+def test_sequence_classifier_of_transformers():  # P13
     folder, arrays, features = golden("hf_reference_bert_sequence_classification")
     bundle = keras_bert.load(folder, head="sequence_classifier")
     logits = bundle.model(features)
@@ -258,7 +258,7 @@ def sentence(folder, **arguments):
     return text
 
 
-def test_missing_weight(saved):
+def test_missing_weight(saved):  # P13
     edit_arrays(saved, lambda arrays: arrays.pop("classifier.bias"))
     assert sentence(saved) == (
         "FOLDER does not hold all of sequence_classifier: without an array are ['logits/bias']. "
@@ -271,7 +271,7 @@ def test_missing_encoder_weight_is_no_fresh_one(saved):
     assert "without an array are ['layer_1/output/bias']" in sentence(saved, new_head="sentence_embedder")
 
 
-def test_misshapen_weight(saved):
+def test_misshapen_weight(saved):  # P13
     def change(arrays):
         arrays["bert.pooler.dense.weight"] = np.zeros((12, 13), "float32")
 
@@ -292,7 +292,7 @@ def test_head_that_the_file_does_not_hold(saved):
     assert sentence(saved, head="sequence_classifier").startswith("FOLDER does not hold a sequence_classifier.")
 
 
-def test_other_number_of_labels(saved):
+def test_other_number_of_labels(saved):  # P13
     text = sentence(saved, head="sequence_classifier", labels=["a", "b"])
     assert (
         text

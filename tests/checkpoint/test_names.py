@@ -55,7 +55,7 @@ STYLES = {
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_styles_give_identical_outputs(style, tmp_path):
+def test_styles_give_identical_outputs(style, tmp_path):  # P14
     bundle = keras_bert.create(tiny_config(hidden_act="gelu_new"), keras_bert.Tokenizer(VOCAB), "pretraining_model")
     randomize(bundle.model)
     STYLES[style](tmp_path / "model", bundle)
@@ -69,7 +69,7 @@ def test_styles_give_identical_outputs(style, tmp_path):
         assert np.abs(np.asarray(ours[name]) - getattr(reference, name)(features)).max() <= 1e-5
 
 
-def test_the_nearest_names_are_told(tmp_path):
+def test_the_nearest_names_are_told(tmp_path):  # P14
     torch_file(lambda name: name.replace("intermediate", "intermediat"))(tmp_path / "model", tiny_bundle(None))
     with pytest.raises(ValueError) as error:
         keras_bert.load(tmp_path / "model")

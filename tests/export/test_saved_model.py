@@ -151,7 +151,7 @@ def test_ids_in(classifier, signature, dtype):
         ("token_ids", 1, 41, "`token_ids` has more than 40 tokens a text."),
     ],
 )
-def test_wrong_ids_are_refused(classifier, signature, name, value, length, sentence):
+def test_wrong_ids_are_refused(classifier, signature, name, value, length, sentence):  # P18
     bundle, _, _, run = classifier
     dtype = "int64" if signature.endswith("64") else "int32"
     features = {key: ids.astype(dtype) for key, ids in tiny_features(bundle.config, 2, length).items()}
