@@ -38,7 +38,8 @@ def write(bundle, folder, max_length=None, **settings):
             itself, because TensorFlow Serving knows no optional inputs, and an empty second text is not the same as
             none. Left out where a `stride` has no room beside a first text, with which `predict` refuses pairs too.
         serving_ids, serving_ids_int64: the model's inputs (B, T) -> the model's output. Ids that are out of range and
-            texts that are too long are refused.
+            texts that are too long are refused. `segment_ids` are zeros by default: what reads a signature's defaults,
+            as `keras-bert serve` does, lets a client leave them out; in Python `np.zeros((1, 1))` is enough.
 
     `assets` has the vocabulary and the labels, `assets.extra` the requests by which TensorFlow Serving warms up.
 
@@ -54,8 +55,7 @@ def write(bundle, folder, max_length=None, **settings):
     module.weights = [weight.value for weight in bundle.model.weights]
     with tempfile.TemporaryDirectory() as made:
         module.files = [tf.saved_model.Asset(str(path)) for path in signatures.write_names(bundle, Path(made))]
-        functions = {name: function(*specs) for name, function, specs in _functions(bundle, settings)}
-        tf.saved_model.save(module, str(folder), signatures=functions)
+        tf.saved_model.save(module, str(folder), signatures=_functions(bundle, settings))
     warmup.write(folder, _requests(bundle, settings))
 
 
@@ -110,21 +110,31 @@ def describe(folder):
 
 
 def _functions(bundle, settings):
-    """Gives (signature, function of tensor specs -> concrete function, specs)."""
+    """Gives the functions of all signatures, by name."""
 
     def answer(*texts):
         return strings.answer(bundle, settings, *texts)
 
-    def output(**features):
-        return signatures.model_outputs(bundle, _checked(bundle, features))
-
-    found = []
+    found = {}
     for signature, names in _text_signatures(bundle, settings).items():
         specs = [tf.TensorSpec([None, None] if name == "choices" else [None], tf.string, name=name) for name in names]
-        found.append((signature, _traced(answer), specs))
-    for name, dtype in (("serving_ids", tf.int32), ("serving_ids_int64", tf.int64)):
-        found.append((name, lambda specs: _traced(output)(**specs), [signatures.id_specs(bundle, dtype)]))
+        found[signature] = tf.function(answer, autograph=False).get_concrete_function(*specs)
+    for signature, dtype in (("serving_ids", tf.int32), ("serving_ids_int64", tf.int64)):
+        found[signature] = _function_of_ids(bundle, dtype)
     return found
+
+
+def _function_of_ids(bundle, dtype):
+    """Gives a function whose last argument has a default, which TensorFlow writes beside the signature."""
+    specs = signatures.id_specs(bundle, dtype)
+    segments = specs.pop("segment_ids")
+    nothing = tf.zeros([1] * len(segments.shape), dtype)
+
+    def output(features, segment_ids=nothing):
+        segment_ids = segment_ids + tf.zeros_like(features["token_ids"])
+        return signatures.model_outputs(bundle, _checked(bundle, {**features, "segment_ids": segment_ids}))
+
+    return tf.function(output, input_signature=[specs, segments], autograph=False)
 
 
 def _text_signatures(bundle, settings):
@@ -133,10 +143,6 @@ def _text_signatures(bundle, settings):
     found = {} if takes is None else {"serving_default": signatures.TEXT_INPUTS[takes]}
     pairs = signatures.may_take_windowed_pairs(bundle, settings)
     return found | ({"serving_pair": signatures.TEXT_INPUTS["pairs"]} if pairs else {})
-
-
-def _traced(function):
-    return tf.function(function, autograph=False).get_concrete_function
 
 
 def _checked(bundle, features):

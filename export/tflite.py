@@ -81,7 +81,7 @@ def convert(function, specs, weights, quantize=None, samples=None):
         bytes.
 
     Raises:
-        ValueError: an operation is not builtin.
+        ValueError: an operation is not builtin; named with its layer.
     """
     # As plain variables: the converter loses the weights of a module that holds only the model, without an error.
     module = tf.Module()
@@ -101,12 +101,20 @@ def convert(function, specs, weights, quantize=None, samples=None):
         names = re.findall(r"(?:TF Select|Custom) ops: ([\w, ]+)", str(error))
         if not names:
             raise
-        foreign = sorted({name for found in names for name in found.split(", ")})
+        foreign = [_placed(name, traced) for name in sorted({name for found in names for name in found.split(", ")})]
     else:
         foreign = [name for name in tflite_operations.counts(content) if name.startswith(("CUSTOM", "VAR_HANDLE"))]
     if foreign:
         raise ValueError(f"TFLite must have only builtin operations, got {', '.join(foreign)}.") from None
     return tflite_int8.quantize(content) if quantize == "int8" else content
+
+
+def _placed(name, traced):
+    """An operation's name with where it first stands in the graph: its layer."""
+    definition = traced.graph.as_graph_def()
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    place = next((node.name for node in nodes if node.op == name), None)
+    return name if place is None else f"{name} at {place}"
 
 
 def load(folder):

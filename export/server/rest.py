@@ -45,9 +45,9 @@ def read_request(body, signatures):
     name = request.get("signature_name", DEFAULT)
     if not isinstance(name, str) or name not in signatures:
         raise Refusal(400, f"There is no signature {name!r}; this model has {', '.join(sorted(signatures))}.")
-    specs = signatures[name].inputs
     if ("instances" in request) == ("inputs" in request):
         raise Refusal(400, "The body must have either `instances` (rows) or `inputs` (columns).")
+    specs = _asked(signatures[name], request)
     in_rows = "instances" in request
     columns = _columns_of_rows(request["instances"], specs) if in_rows else _columns(request["inputs"], specs)
     arrays = {key: _array(key, value, specs[key]) for key, value in columns.items()}
@@ -68,6 +68,14 @@ def response(outputs, in_rows):
     if single is not None:
         return {"predictions": single}
     return {"predictions": [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]}
+
+
+def _asked(signature, request):
+    """Gives the inputs that a request must have: those with a default only if its columns, or its first row, do."""
+    given = request.get("inputs", request.get("instances"))
+    given = given[0] if isinstance(given, list) and given else given
+    names = given if isinstance(given, dict) else signature.inputs
+    return {name: spec for name, spec in signature.inputs.items() if name in names or name not in signature.optional}
 
 
 def _columns_of_rows(rows, specs):

@@ -30,10 +30,12 @@ class Signature:
     Args:
         inputs: dict from names to `Spec`.
         run: dict of arrays -> dict of arrays; raises `Refusal` where the graph refuses its inputs.
+        optional: names of inputs that have a default.
     """
 
     inputs: dict
     run: Callable
+    optional: tuple = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,14 +75,17 @@ def load_version(path, number):
     """
     model = saved_model_pb2.SavedModel()
     model.ParseFromString((Path(path) / FILE).read_bytes())
+    read = model.meta_graphs[0].signature_def
     definitions = {
         name: json_format.MessageToDict(
             definition, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
         )
-        for name, definition in model.meta_graphs[0].signature_def.items()
+        for name, definition in read.items()
     }
     loaded = tf.saved_model.load(str(path))
-    signatures = {name: _signature(loaded, function) for name, function in loaded.signatures.items()}
+    signatures = {
+        name: _signature(loaded, function, read[name].defaults) for name, function in loaded.signatures.items()
+    }
     version = Version(number, signatures, definitions)
     warm_up(version, path)
     return version
@@ -103,19 +108,21 @@ def warm_up(version, path):
     return count
 
 
-def _signature(loaded, function):
+def _signature(loaded, function, defaults):
+    defaults = {name: tf.make_ndarray(value) for name, value in defaults.items()}
     specs = function.structured_input_signature[1]
     inputs = {name: Spec(spec.dtype.name, tuple(spec.shape)) for name, spec in sorted(specs.items())}
 
     def run(arrays):
         assert loaded is not None  # the function alone does not keep its variables
+        given = {**defaults, **arrays}
         try:
-            outputs = function(**{name: tf.constant(array, specs[name].dtype) for name, array in arrays.items()})
+            outputs = function(**{name: tf.constant(array, specs[name].dtype) for name, array in given.items()})
         except tf.errors.InvalidArgumentError as error:
             raise Refusal(400, _sentence(error.message)) from None
         return {name: np.asarray(value.numpy()) for name, value in outputs.items()}
 
-    return Signature(inputs, run)
+    return Signature(inputs, run, tuple(defaults))
 
 
 def _sentence(message):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import onnx
 import pytest
 
 import keras_bert
@@ -38,6 +39,14 @@ MATRIX = [
     for head in [*HEADS, None]
 ]
 
+# of ONNX files with ids in, where it is not `logits`
+OUTPUTS = {
+    "sentence_embedder": ["embedding"],
+    "sequence_regressor": ["score"],
+    "reranker": ["score"],
+    "pretraining_model": ["mlm_logits", "nsp_logits"],
+    None: ["sequence_output", "pooled_output"],
+}
 
 # what is special of each family beside BERT
 FAMILIES = {
@@ -75,7 +84,7 @@ def assert_untouched(folder):
 
 
 @pytest.mark.parametrize(("format", "head"), MATRIX)
-def test_every_head_in_every_format(format, head, old):
+def test_every_head_in_every_format(format, head, old):  # P28, P38
     report = export(tiny_bundle(head), old, format)
     assert json.loads((old / "report.json").read_text()) == report
     assert not (old / "artifact").exists()
@@ -86,6 +95,13 @@ def test_every_head_in_every_format(format, head, old):
     assert report["latency_ms"] > 0
     assert report["keras_latency_ms"] > 0
     assert report["versions"].keys() >= {"keras3-bert", "tensorflow", "keras", *FORMATS[format].packages}
+    if format == "onnx":
+        model = onnx.load(old / "model.onnx")
+        names = ["token_ids", "segment_ids", "padding_mask"]
+        names += ["masked_positions"] if head in ("masked_language_model", "pretraining_model") else []
+        assert [value.name for value in model.graph.input] == names
+        assert [value.name for value in model.graph.output] == OUTPUTS.get(head, ["logits"])
+        assert [opset.version for opset in model.opset_import] == [17]
 
 
 @pytest.mark.slow

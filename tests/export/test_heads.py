@@ -97,7 +97,7 @@ def assert_same(got, expected, tolerance):
 
 
 @pytest.mark.parametrize(("format", "head"), heads("saved_model"))
-def test_strings_are_answered_as_predict_answers_them(format, head, tmp_path):
+def test_strings_are_answered_as_predict_answers_them(format, head, tmp_path):  # P27
     bundle = bundle_of(head)
     settings = {"null_threshold": 3.0} if head == "span_extractor" else {}  # some have answers, some have not
     saved_model.write(bundle, tmp_path, **settings)
@@ -118,7 +118,7 @@ def test_strings_are_answered_as_predict_answers_them(format, head, tmp_path):
     if head == "span_extractor":
         assert 1 < sum(answer != b"" for answer in got["answer"]) < 6
 
-    bytes_ = [b"\xff\xfe", b"a" * 5000, b"\xe4\xbd"]
+    bytes_ = [b"", b"  ", b"\xff\xfe", b"a" * 5000, b"\xe4\xbd"]
     texts, pairs = asked(bundle, bytes_, bytes_[::-1])
     odd = answered(texts, pairs)
     assert all(np.isfinite(value).all() for value in odd.values() if value.dtype != object)
@@ -218,7 +218,7 @@ def test_wrong_options(module, head, options, sentence, tmp_path):
     assert str(error.value).startswith(sentence)
 
 
-def test_embeddings_of_fewer_dimensions(tmp_path):
+def test_embeddings_of_fewer_dimensions(tmp_path):  # P35
     bundle = tiny_bundle("sentence_embedder")
     tflite.write(bundle, tmp_path, max_length=20, dimensions=5)
     run = tflite.load(tmp_path)

@@ -30,7 +30,7 @@ def plain(bundle, changes=()):
     return tflite.convert(function, {**specs, **dict(changes)}, bundle.model.weights)
 
 
-def test_contract_is_kept_and_read_back(classifier):
+def test_contract_is_kept_and_read_back(classifier):  # P30, P33, P37
     _, content = classifier
     found = metadata.check(content)
     assert sorted(found["inputs"]) == ["ids", "mask", "segment_ids"]
@@ -75,7 +75,7 @@ def without_labels(content):
         (lambda content: content.replace(b"M001", b"M009"), "hold metadata of the schema M001"),
     ],
 )
-def test_broken_clause_is_named(broken, clause, classifier):
+def test_broken_clause_is_named(broken, clause, classifier):  # P33
     _, content = classifier
     changed = broken(content)
     assert changed != content
@@ -92,14 +92,14 @@ def test_broken_clause_is_named(broken, clause, classifier):
         ({"x": [1, None], "y": [1, None], "z": [1, None]}, r"have inputs of one shape \[1, T\]"),
     ],
 )
-def test_wrong_inputs_are_named(specs, clause):
+def test_wrong_inputs_are_named(specs, clause):  # P33
     specs = {name: tf.TensorSpec(shape, tf.int32, name=name) for name, shape in specs.items()}
     content = tflite.convert(lambda **inputs: {"out": sum(tf.reduce_sum(x) for x in inputs.values())}, specs, [])
     with pytest.raises(ValueError, match=clause):
         metadata.check(content)
 
 
-def test_int64_is_named():
+def test_int64_is_named():  # P33
     specs = {name: tf.TensorSpec([1, 4], tf.int64, name=name) for name in "xyz"}
     content = tflite.convert(lambda x, y, z: {"out": x + y + z}, specs, [])
     with pytest.raises(ValueError, match="have int32 inputs"):
@@ -144,7 +144,7 @@ def test_file_answers_like_the_model(head, tmp_path):
 
 
 @pytest.mark.slow
-def test_family_without_segments_has_three_inputs(tmp_path):
+def test_family_without_segments_has_three_inputs(tmp_path):  # P33
     config = tiny_config(model_type="distilbert", type_vocab_size=0, pooler=False, classifier_act="relu")
     bundle = keras_bert.create(config, keras_bert.Tokenizer(VOCAB), "sequence_classifier", LABELS)
     randomize(bundle.model)

@@ -55,7 +55,7 @@ def fitted():
         pytest.param("onnx", "float16", 0.75, marks=pytest.mark.slow),
     ],
 )
-def test_quantized_classifier_keeps_its_answers(format, quantize, share, fitted, tmp_path):
+def test_quantized_classifier_keeps_its_answers(format, quantize, share, fitted, tmp_path):  # P32
     texts, labels = sentences(200, 1)
     sizes = {"inputs": "ids", "max_length": 16} if format == "tflite" else {}
     report = export(fitted, tmp_path / "out", format, evaluation=texts, quantize=quantize, **sizes)
@@ -94,7 +94,7 @@ def test_quantized_embedder_reports_its_cosines(format, options, least, tmp_path
     assert report["agreement"] is None
 
 
-def test_int8_is_alike_with_padding_and_says_what_it_leaves_out(fitted, tmp_path):
+def test_int8_is_alike_with_padding_and_says_what_it_leaves_out(fitted, tmp_path):  # P32
     seen, asked = sentences(40, 3)[0], sentences(200, 1)[0]
     sizes = {"inputs": "free_ids", "evaluation": asked, "calibration": seen}
     report = export(fitted, tmp_path / "out", "tflite", quantize="int8", **sizes)
@@ -120,7 +120,7 @@ def test_int8_needs_texts(tmp_path):
         export(bundle, out, "onnx", calibration=["a"], quantize="dynamic")
 
 
-def test_too_little_agreement_is_refused(fitted, tmp_path, monkeypatch):
+def test_too_little_agreement_is_refused(fitted, tmp_path, monkeypatch):  # P32
     with replace_folder(tmp_path / "out") as folder:
         (folder / "artifact").write_text("old")
     texts, labels = sentences(50, 2)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,6 +12,9 @@ import tensorflow as tf
 import keras_bert
 from keras_bert.export import export, saved_model
 from keras_bert.export.saved_model import load
+from keras_bert.export.server.rest import read_request
+from keras_bert.export.server.versions import load_version
+from keras_bert.tokenization import TextPreprocessor
 from tests.models import LABELS, VOCAB, randomize, tiny_bundle, tiny_config, tiny_features
 
 TEXTS = ["hello world", "", "  ", "a good film, a bad world!", "商务大床房", "é 😀", "a" * 5000, "the film " * 60]
@@ -30,7 +34,7 @@ nodes = [*graph.node, *(node for function in graph.library.function for node in 
 functions = {function.signature.name for function in graph.library.function}
 unknown = {node.op for node in nodes if op_def_registry.get(node.op) is None} - functions
 loaded = tf.saved_model.load(sys.argv[1])
-answers = loaded.signatures["serving_default"](text=tf.constant(["", "  ", b"\\xff\\xfe", "a" * 5000, "hello world"]))
+answers = loaded.signatures["serving_default"](text=tf.constant(["", "  ", b"\\xff\\xfe", "a" * 5000, "hello worlds!"]))
 foreign = [name for name in sys.modules if name.split(".")[0] in ("keras_bert", "tensorflow_text", "tokenizers")]
 print(json.dumps({
     "unknown": sorted(unknown),
@@ -110,7 +114,7 @@ def test_windows_without_room_for_pairs(tmp_path):
     assert [label.decode() for label in found] == [row["label"] for row in rows]
 
 
-def test_fresh_process_answers_with_core_operations_only(classifier):
+def test_fresh_process_answers_with_core_operations_only(classifier):  # P21, P25, P27
     _, path, _, run = classifier
     done = subprocess.run([sys.executable, "-c", FRESH, str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -119,7 +123,7 @@ def test_fresh_process_answers_with_core_operations_only(classifier):
     assert found["foreign"] == []
     assert np.isfinite(found["probabilities"]).all()
     assert found["probabilities"][0] == found["probabilities"][1] == found["probabilities"][2]
-    ours = run("serving_default", {"text": np.array([b"", b"  ", b"\xff\xfe", b"a" * 5000, b"hello world"], object)})
+    ours = run("serving_default", {"text": np.array([b"", b"  ", b"\xff\xfe", b"a" * 5000, b"hello worlds!"], object)})
     np.testing.assert_allclose(found["probabilities"], ours["probabilities"], rtol=1e-6)
     assert found["label"] == [label.decode() for label in ours["label"]]
     ids = [["padding_mask", "segment_ids", "token_ids"], ["logits"]]
@@ -131,13 +135,40 @@ def test_fresh_process_answers_with_core_operations_only(classifier):
     }
 
 
-@pytest.mark.parametrize(("signature", "dtype"), [("serving_ids", "int32"), ("serving_ids_int64", "int64")])
-def test_ids_in(classifier, signature, dtype):
-    bundle, _, _, run = classifier
-    for batch, length in ((1, 3), (4, 17), (2, 40)):
+@pytest.fixture(scope="module")
+def long_texts(tmp_path_factory):
+    bundle = keras_bert.create(tiny_config(max_position_embeddings=512), None, "sequence_classifier", LABELS)
+    randomize(bundle.model)
+    path = tmp_path_factory.mktemp("long")
+    saved_model.write(bundle, path)
+    return bundle, path
+
+
+def test_ids_in(long_texts):  # P24, P25
+    bundle, path = long_texts
+    run = load(path)
+    for batch, length in ((1, 3), (4, 17), (2, 512)):
         features = tiny_features(bundle.config, batch, length)
-        logits = run(signature, {name: ids.astype(dtype) for name, ids in features.items()})["logits"]
+        logits = run("serving_ids", {name: ids.astype("int32") for name, ids in features.items()})["logits"]
         np.testing.assert_allclose(logits, bundle.model.predict_on_batch(features), rtol=1e-6, atol=1e-6)
+        wide = run("serving_ids_int64", {name: ids.astype("int64") for name, ids in features.items()})["logits"]
+        plain = run("serving_ids_int64", {name: np.array(ids.tolist()) for name, ids in features.items()})["logits"]
+        np.testing.assert_array_equal(wide, logits)
+        np.testing.assert_array_equal(plain, logits)
+
+
+def test_segments_that_are_left_out_are_zeros(long_texts):  # P25
+    bundle, path = long_texts
+    signatures = load_version(path, 1).signatures
+    features = tiny_features(bundle.config, 4, 17)
+    columns = {"token_ids": features["token_ids"].tolist(), "padding_mask": features["padding_mask"].tolist()}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    expected = bundle.model.predict_on_batch({**features, "segment_ids": np.zeros((4, 17), "int32")})
+    for name in ("serving_ids", "serving_ids_int64"):
+        for body in ({"inputs": columns}, {"instances": rows}):
+            _, given, _ = read_request(json.dumps({"signature_name": name, **body}).encode(), signatures)
+            assert set(given) == set(columns)
+            np.testing.assert_allclose(signatures[name].run(given)["logits"], expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("signature", ["serving_ids", "serving_ids_int64"])
@@ -171,7 +202,7 @@ def test_a_batch_without_texts_has_no_answers(classifier):
         }
 
 
-def test_folder_is_small_and_holds_labels_and_vocabulary(classifier):
+def test_folder_is_small_and_holds_labels_and_vocabulary(classifier):  # P25
     bundle, path, report, _ = classifier
     weights = sum(weight.value.numpy().nbytes for weight in bundle.model.weights)
     files = [file for file in path.rglob("*") if file.is_file()]
@@ -193,6 +224,21 @@ def test_weights_stand_once(tmp_path):
     weights = sum(weight.value.numpy().nbytes for weight in bundle.model.weights)
     assert weights > 9e6
     assert report["bytes"] <= 1.05 * weights + 1e6
+
+
+def test_a_model_of_strings_is_exported_by_keras_itself(tmp_path):  # P22
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n", encoding="utf-8")
+    tokenizer = keras_bert.Tokenizer.from_vocab(tmp_path / "vocab.txt")
+    bundle = keras_bert.create(tiny_config(), tokenizer, "sequence_classifier", LABELS)
+    randomize(bundle.model)
+    text = keras.Input((), dtype="string", name="text")
+    model = keras.Model(text, bundle.model(TextPreprocessor(tokenizer, max_length=16)(text)))
+    expected = model(tf.constant(TEXTS))
+    model.export(tmp_path / "made", verbose=False)
+    (tmp_path / "vocab.txt").unlink()
+    (tmp_path / "made").rename(tmp_path / "moved")
+    loaded = tf.saved_model.load(str(tmp_path / "moved"))
+    np.testing.assert_allclose(loaded.serve(tf.constant(TEXTS)), expected, rtol=0, atol=1e-6)
 
 
 def test_moved_folder_still_answers(classifier, tmp_path):

@@ -1,11 +1,15 @@
 import random
+import re
+from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import keras_bert
-from keras_bert.export import tflite
+from keras_bert import HEADS
+from keras_bert.export import comparison, signatures, tflite
 from keras_bert.export.code_points import encoded
 from tests.conftest import shared_data
 from tests.models import LABELS, VOCAB, randomize, tiny_bundle, tiny_config, tiny_features
@@ -82,7 +86,7 @@ def test_pairs_of_code_points(tmp_path):
         np.testing.assert_allclose(run("serving_default", given)["embedding"], expected, rtol=0, atol=2e-6)
 
 
-def test_free_sizes_on_one_interpreter(tmp_path):
+def test_free_sizes_on_one_interpreter(tmp_path):  # P31
     bundle = tiny_bundle("sequence_classifier")
     run = written(bundle, tmp_path, inputs="free_ids")
     for batch, length in ((1, 4), (3, 7), (2, 2), (1, 40), (1, 4)):
@@ -90,6 +94,56 @@ def test_free_sizes_on_one_interpreter(tmp_path):
         logits = run("serving_default", features)["logits"]
         assert logits.shape == (batch, len(LABELS))
         np.testing.assert_allclose(logits, bundle.model.predict_on_batch(features), rtol=0, atol=1e-5)  # measured 5e-7
+
+
+@pytest.mark.parametrize(
+    ("options", "right", "wrong"),
+    [
+        ({"inputs": "ids", "max_length": 7}, (1, 7), [(1, 5), (2, 7), (1, 9)]),
+        ({"inputs": "free_ids"}, (3, 40), [(1, 41), (2, 60)]),
+    ],
+)
+def test_other_sizes_are_refused(options, right, wrong, tmp_path):  # P31
+    bundle = tiny_bundle("sequence_classifier")
+    run = written(bundle, tmp_path, **options)
+    features = tiny_features(bundle.config, *right)
+    for size in wrong:
+        with pytest.raises(RuntimeError, match="failed to prepare"):  # before anything is computed
+            run("serving_default", tiny_features(bundle.config, *size))
+        logits = run("serving_default", features)["logits"]
+        np.testing.assert_allclose(logits, bundle.model.predict_on_batch(features), rtol=0, atol=1e-5)
+
+
+def test_inputs_go_by_name(tmp_path):  # P30
+    bundle = tiny_bundle("sequence_classifier")
+    run = written(bundle, tmp_path, inputs="ids", max_length=16)
+    interpreter = tflite.Interpreter(str(tmp_path / tflite.FILE))
+    order = [detail["name"].split("_", 2)[-1].split(":")[0] for detail in interpreter.get_input_details()]
+    assert sorted(order) == sorted(bundle.model.input)
+    assert order != list(bundle.model.input)  # who feeds by place feeds ids into the mask
+    for text in [*TEXTS, "the film"]:
+        features = tflite._padded(bundle.tokenizer([text], max_length=16), 16)
+        logits = run("serving_default", dict(reversed(features.items())))["logits"]
+        np.testing.assert_allclose(logits, bundle.model.predict_on_batch(features), rtol=0, atol=1e-5)
+    assert len(tflite.probes(signatures.Keras(bundle))) >= 8  # texts that each export is compared on
+    root = Path(__file__).resolve().parents[2]
+    sources = [root / "README.md", *(root / "docs").glob("*.md"), *(root / "export").rglob("*.py")]
+    assert len(sources) > 30
+    for source in sources:
+        assert not re.search(r"put_details\(\)\s*\[\d", source.read_text(encoding="utf-8")), source
+
+
+@pytest.mark.parametrize("quantize", [None, "dynamic"])
+def test_vectors_of_texts_of_all_lengths(quantize, tmp_path):  # P35
+    sizes = {"hidden_size": 48, "intermediate_size": 96, "num_attention_heads": 4}
+    bundle = keras_bert.create(tiny_config(**sizes), keras_bert.Tokenizer(VOCAB), "sentence_embedder")
+    randomize(bundle.model)
+    run = written(bundle, tmp_path, max_length=32, quantize=quantize)
+    texts = [*TEXTS[:6], "film " * 9, "a world. " * 14]
+    found = [run("serving_default", {"code_points": encoded(text, 128)})["embedding"][0] for text in texts]
+    cosines = np.sum(found * keras_bert.predict(bundle, texts, max_length=32), axis=-1)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=-1), 1.0, rtol=0, atol=1e-6)
+    assert cosines.min() > {None: 0.9999, "dynamic": 0.99}[quantize]
 
 
 def test_ids_outside_the_model_are_clamped(tmp_path):
@@ -117,7 +171,7 @@ def clamped(features):
         pytest.param("sentence_embedder", {"inputs": "free_ids"}, "gelu", marks=pytest.mark.slow),
     ],
 )
-def test_only_builtin_operations(head, options, hidden_act, tmp_path):
+def test_only_builtin_operations(head, options, hidden_act, tmp_path):  # P29
     config = tiny_config(hidden_act=hidden_act)
     labels = LABELS if head == "sequence_classifier" else None
     bundle = keras_bert.create(config, keras_bert.Tokenizer(VOCAB), head, labels)
@@ -130,10 +184,38 @@ def test_only_builtin_operations(head, options, hidden_act, tmp_path):
     assert (tmp_path / tflite.FILE).stat().st_size > weights
 
 
-def test_foreign_operation_is_named():
+@pytest.mark.parametrize("hidden_act", ["gelu", "gelu_new"])
+@pytest.mark.parametrize("head", [pytest.param(head, marks=pytest.mark.slow) for head in [*HEADS, None]])
+def test_free_sizes_of_every_head_have_builtin_operations_only(head, hidden_act, tmp_path):  # P28, P29
+    labels = LABELS if head is not None and HEADS[head].labelled else None
+    config = tiny_config(hidden_act=hidden_act)
+    bundle = keras_bert.create(config, keras_bert.Tokenizer(VOCAB), head, labels)
+    randomize(bundle.model)
+    run = written(bundle, tmp_path, inputs="free_ids")
+    operations = tflite.describe(tmp_path)["operations"]
+    assert not [name for name in operations if re.search("FLEX|CUSTOM|VAR_HANDLE|READ_VARIABLE", name.upper())]
+    for size in ((1, 4), (3, 7)):
+        probe = comparison.id_probe(signatures.Keras(bundle), "", comparison.random_features(bundle, *size))
+        got, expected = run("serving_default", probe.inputs), probe.keras()
+        assert got.keys() == expected.keys()
+        for name, value in expected.items():
+            np.testing.assert_allclose(got[name], value, rtol=1e-5, atol=1e-5)
+
+
+class Odd(keras.layers.Layer):
+    """Does what no builtin operation of TFLite does."""
+
+    def call(self, x):
+        return tf.bitwise.bitwise_and(x, 3)
+
+
+def test_foreign_operation_is_named_with_its_layer():  # P29
+    x = keras.Input((2,), batch_size=1, dtype="int32")
+    model = keras.Model(x, Odd(name="my_layer")(x))
     spec = {"x": tf.TensorSpec([1, 2], tf.int32, name="x")}
-    with pytest.raises(ValueError, match=r"^TFLite must have only builtin operations, got BitwiseAnd\.$"):
-        tflite.convert(lambda x: {"y": tf.bitwise.bitwise_and(x, 3)}, spec, [])
+    sentence = r"^TFLite must have only builtin operations, got BitwiseAnd at \w+/my_layer_1/BitwiseAnd\.$"
+    with pytest.raises(ValueError, match=sentence):
+        tflite.convert(lambda x: {"y": model(x)}, spec, [])
 
 
 @pytest.mark.parametrize(

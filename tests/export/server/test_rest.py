@@ -15,6 +15,7 @@ SIGNATURES = {
     "serving_ids": Signature({"token_ids": IDS}, None),
     "serving_choice": Signature({"choices": Spec("string", (None, None)), "text": TEXT}, None),
     "weights": Signature({"w": Spec("float32", (None,))}, None),
+    "with_default": Signature({"segment_ids": IDS, "token_ids": IDS}, None, ("segment_ids",)),
 }
 
 
@@ -40,6 +41,11 @@ def read(request):
         ),
         ({"signature_name": "serving_ids", "instances": [[1, 2], [3, 4]]}, {"token_ids": [[1, 2], [3, 4]]}),
         ({"signature_name": "weights", "inputs": [1, 2.5]}, {"w": [1.0, 2.5]}),
+        ({"signature_name": "with_default", "inputs": {"token_ids": [[1]]}}, {"token_ids": [[1]]}),
+        (
+            {"signature_name": "with_default", "instances": [{"token_ids": [1], "segment_ids": [2]}]},
+            {"token_ids": [[1]], "segment_ids": [[2]]},
+        ),
     ],
 )
 def test_rows_and_columns_become_arrays(request_, arrays):
@@ -48,7 +54,7 @@ def test_rows_and_columns_become_arrays(request_, arrays):
     assert in_rows == ("instances" in request_)
     assert {key: array.tolist() for key, array in found.items()} == arrays
     for key, array in found.items():
-        assert array.dtype == {"token_ids": np.int32, "w": np.float32}.get(key, object)
+        assert array.dtype == {"token_ids": np.int32, "segment_ids": np.int32, "w": np.float32}.get(key, object)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +89,11 @@ def test_rows_and_columns_become_arrays(request_, arrays):
             {"signature_name": "serving_pair", "inputs": {"text": ["a"], "text_pair": ["a", "b"]}},
             "All inputs must have equally many rows, got {'text': 1, 'text_pair': 2}.",
         ),
+        (
+            {"signature_name": "with_default", "instances": [{"token_ids": [1]}, {"token_ids": [], "segment_ids": []}]},
+            "`instances[1]` must have token_ids, got token_ids, segment_ids.",
+        ),
+        ({"signature_name": "with_default", "inputs": {"segment_ids": [[1]]}}, "`inputs` must have segment_ids, to"),
         ({"signature_name": "serving_ids", "instances": [[1], [2, 3]]}, "`token_ids` must have lists of equal len"),
         ({"signature_name": "serving_ids", "instances": [[1, 2], 3]}, "`token_ids` must have lists of equal len"),
         ({"signature_name": "serving_ids", "instances": [[1.5]]}, "`token_ids` must be integers of 32 bits, got a num"),
