@@ -133,7 +133,8 @@ def probes(keras, quantize=None, **options):
     masked = code_points.mask_room(length)
     if inputs in ("ids", "mediapipe"):
         batches = [comparison.random_features(bundle, 1, length, masked)]
-        batches += [_padded(comparison.random_features(bundle, 1, size, masked), length) for size in (3, 9)]
+        shorter = (3, min(9, length))
+        batches += [_padded(comparison.random_features(bundle, 1, size, masked), length) for size in shorter]
     else:
         longest = min(17, bundle.config.max_length)
         batches = [comparison.random_features(bundle, *size) for size in ((1, 4), (3, 7), (2, 2), (1, longest))]

@@ -133,6 +133,11 @@ def test_inputs_go_by_name(tmp_path):  # P30
         assert not re.search(r"put_details\(\)\s*\[\d", source.read_text(encoding="utf-8")), source
 
 
+def test_the_shortest_file_is_compared_too():
+    probes = tflite.probes(signatures.Keras(tiny_bundle("sequence_classifier")), inputs="ids", max_length=3)
+    assert {ids.shape for probe in probes for ids in probe.inputs.values()} == {(1, 3)}
+
+
 @pytest.mark.parametrize("quantize", [None, "dynamic"])
 def test_vectors_of_texts_of_all_lengths(quantize, tmp_path):  # P35
     sizes = {"hidden_size": 48, "intermediate_size": 96, "num_attention_heads": 4}
