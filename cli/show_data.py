@@ -40,7 +40,7 @@ def show_data(
     )
     console = Console()
     if row_sequences > 1:
-        packed, numbers = packed_examples(features, max_length, row_sequences, tokenizer.pad_id)
+        packed, numbers = packed_examples(features, max_length, row_sequences, tokenizer.pad_id, seed)
         for row in range(min(examples, len(numbers))):
             show_packed_row(console, features, packed, numbers, tokenizer, row)
     else:

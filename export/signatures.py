@@ -5,7 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert.answers import checked_settings
-from keras_bert.asking import ask, first_text_room, window_stride
+from keras_bert.asking import ask, window_room, window_stride
 from keras_bert.heads import HEADS
 from keras_bert.prediction import checked_length, id_limits
 from keras_bert.tokenization.tokenizer import Tokenizer
@@ -46,8 +46,8 @@ def may_take_pairs(bundle):
 
 def may_take_windowed_pairs(bundle, settings):
     """`may_take_pairs`, and a `stride` leaves room for the windows of two texts."""
-    stride, length = settings.get("stride"), settings["max_length"]
-    return may_take_pairs(bundle) and (stride is None or stride < length - 3 - first_text_room(length))
+    stride = settings.get("stride")
+    return may_take_pairs(bundle) and (stride is None or stride < window_room(settings["max_length"], paired=True))
 
 
 def text_settings(bundle, max_length, given):

@@ -184,9 +184,14 @@ def first_text_room(max_length):
     return (max_length - 3) // 2
 
 
+def window_room(max_length, paired):
+    """The tokens that a window has for the text that is cut; a `stride` must be below it."""
+    return max_length - 3 - first_text_room(max_length) if paired else max_length - 2
+
+
 def window_stride(stride, max_length, paired):
     """Gives `stride`, or for None that of `STRIDE`; refuses one that windows have no room for."""
-    space = max_length - 3 - first_text_room(max_length) if paired else max_length - 2
+    space = window_room(max_length, paired)
     if space < 1:
         raise ValueError(f"`max_length` must be at least 4 for two texts, got {max_length}.")
     if stride is None:

@@ -57,12 +57,14 @@ def masked_metrics():
     ]
 
 
-def pretraining_objectives():
-    """`loss` and `weighted_metrics` of `pretraining_model.compile`: the sum of both tasks' means, as BERT has it.
+def pretraining_objectives(outputs=("mlm_logits", "nsp_logits")):
+    """`loss` and `weighted_metrics` of `pretraining_model.compile`: the sum of the tasks' means, as BERT has it.
+
+    Args:
+        outputs: names of the model's outputs.
 
     Source: Devlin et al. 2018, appendix A.2.
     """
-    outputs = ("mlm_logits", "nsp_logits")
     return {
         "loss": {name: masked_cross_entropy(name) for name in outputs},
         "weighted_metrics": {name: masked_metrics() for name in outputs},

@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras_bert.training.batches import steps_per_epoch
 from keras_bert.training.hashing import permute
 from keras_bert.training.packing import WINDOW, row_layout, window_planner
+from keras_bert.training.pipeline import borders
 
 
 def packed_batches(rows, labels, *, row_length, batch_size, seed, epochs, weights=None):
@@ -43,7 +44,11 @@ def packed_batches(rows, labels, *, row_length, batch_size, seed, epochs, weight
 
     def shares(epoch):
         data = planned(epoch)  # one element: all rows of the epoch
-        return data.flat_map(lambda numbers: tf.data.Dataset.range(steps).map(lambda i: _share(numbers, i, steps)))
+        return data.flat_map(lambda numbers: tf.data.Dataset.range(steps).map(lambda i: share(numbers, i)))
+
+    def share(numbers, index):
+        first, end = borders(tf.shape(numbers, tf.int64)[0], (index, steps))
+        return numbers[first:end]
 
     def batch(numbers):
         place = tf.maximum(numbers, 0)  # (B, S)
@@ -91,9 +96,3 @@ def _epoch_planner(rows, row_length, slots, seed):
         return tf.data.Dataset.range(-(-count // WINDOW)).map(window).unbatch().batch(count)
 
     return planned
-
-
-def _share(numbers, index, shares):
-    """One of the equal parts of an epoch's rows."""
-    size = tf.shape(numbers, tf.int64)[0]
-    return numbers[size * index // shares : size * (index + 1) // shares]

@@ -122,7 +122,7 @@ class Pipeline:
         def batch(step):
             first = step * self.batch_size
             size = tf.minimum(first + self.batch_size, examples or ENDLESS) - first
-            return self.to_batch(tf.range(*(first + border for border in _part(size, shard)))[:, None])
+            return self.to_batch(tf.range(*(first + border for border in borders(size, shard)))[:, None])
 
         data = tf.data.Dataset.range(place["step"], place["step"] + count)
         if service is not None:
@@ -145,14 +145,14 @@ class Pipeline:
 
         @plain
         def part(*batch):
-            first, end = _part(tf.shape(tf.nest.flatten(batch)[0], tf.int64)[0], shard)
+            first, end = borders(tf.shape(tf.nest.flatten(batch)[0], tf.int64)[0], shard)
             batch = tf.nest.map_structure(lambda value: value[first:end], batch)
             return self.to_batch(*batch) if service is None else batch
 
         return data.map(part, calls, deterministic=True, name=MASKS)
 
 
-def _part(size, shard):
-    """The borders of a worker's part of `size` rows, () int64."""
+def borders(size, shard):
+    """Where a part of `size` rows begins and ends, () int64 each: `shard` is (index, count) of the equal parts."""
     index, count = shard
     return size * index // count, size * (index + 1) // count

@@ -22,7 +22,7 @@ from keras_bert.training.electra import (
     generator_config,
     with_token_embedding,
 )
-from keras_bert.training.losses import masked_cross_entropy, masked_metrics
+from keras_bert.training.losses import pretraining_objectives
 from keras_bert.training.masking import maskable_table
 
 PAIRS, MASKED, DETECTOR = "pretraining_model", "masked_language_model", "replaced_token_detector"
@@ -163,11 +163,7 @@ def masked_words(bundle, with_pairs, packed):
     model = keras.Model(bundle.model.input, {name: outputs[name] for name in names}, name=bundle.model.name)
     if packed:
         model = keras_bert.packed_model(model)
-    objectives = {
-        "loss": {name: masked_cross_entropy(name) for name in names},
-        "weighted_metrics": {name: masked_metrics() for name in names},
-    }
-    return Pretrained(bundle, model, tasks, objectives, _as_it_is if with_pairs else _by_name)
+    return Pretrained(bundle, model, tasks, pretraining_objectives(names), _as_it_is if with_pairs else _by_name)
 
 
 def replaced_tokens_of(detector, generator, seed):

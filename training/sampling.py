@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from keras_bert.training.hashing import permute
 from keras_bert.training.masking import BERT_SHARES
-from keras_bert.training.packing import WINDOW, pack_masked, plan_rows
+from keras_bert.training.packing import WINDOW, pack_masked, window_planner
 from keras_bert.training.pretraining_batches import example_maker
 
 MOST = 2000
@@ -42,21 +42,22 @@ def sample_examples(
     return {name: np.concatenate([part[name].numpy() for part in parts]) for name in parts[0]}
 
 
-def packed_examples(features, row_length, row_sequences, pad_id):
+def packed_examples(features, row_length, row_sequences, pad_id, seed):
     """Packs examples into rows, as training does.
 
     Args:
         features: what `sample_examples` gives.
         row_length, row_sequences: T and S.
+        seed: decides the order of the rows.
 
     Returns:
         A dict of arrays as `pack_masked` gives it, and (R, S) int64, numbers of examples and then -1.
     """
-    lengths, parts = features["padding_mask"].sum(axis=1), []
-    for first in range(0, len(lengths), WINDOW):
-        rows = plan_rows(tf.constant(lengths[first : first + WINDOW], tf.int32), row_length, row_sequences).numpy()
-        parts.append(np.where(rows < 0, rows, rows + first))
-    numbers = np.concatenate(parts)
+    lengths = tf.constant(features["padding_mask"].sum(axis=1), tf.int32)
+    plan = window_planner(lambda number: tf.gather(lengths, number), row_length, row_sequences, seed)
+    count = tf.size(lengths, tf.int64)
+    windows = tf.range(-(-count // WINDOW))
+    numbers = np.concatenate([plan(window, count) for window in windows])
     chosen = {name: tf.constant(values[numbers[numbers >= 0]]) for name, values in features.items()}
     predictions = features["labels"].shape[1] + row_sequences
     packed = pack_masked(chosen, tf.constant(numbers), row_length, predictions, pad_id)

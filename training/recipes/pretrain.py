@@ -191,8 +191,10 @@ def run(config):
             train_vocab(sentences, config.vocab_size, config.lowercase), lowercase=config.lowercase
         ),
     )
+    similar = similar_words(config.similar, texts.tokenizer) if config.similar else None
+    learned = pipelines(config, texts.train, texts.tokenizer, similar, config.seed)
     seconds = 60 * config.minutes - (time.monotonic() - started)
-    steps = config.steps or so_far.get("steps") or steps_in(seconds, config, devices, texts)
+    steps = config.steps or so_far.get("steps") or steps_in(seconds, config, devices, texts.tokenizer, learned)
     phases = phases_of(steps, config.lengths, config.long_share)
     trained, model = compiled(config, devices, texts.tokenizer, steps)
     chief = is_chief(devices)
@@ -201,7 +203,8 @@ def run(config):
         if not has_plots():
             print(f'{CURVES} will be missing, it needs matplotlib: pip install "keras3-bert[plot]".', file=sys.stderr)
     checkpoints, first = resumed(config, model, so_far)
-    held = {length: held_batches(config, texts, trained, length) for length in config.lengths}
+    unseen = pipelines(config, texts.held, texts.tokenizer, similar, HELD_OUT_SEED)
+    held = {length: held_batches(unseen[length], trained) for length in config.lengths}
 
     def evaluate(length):
         return named(model.evaluate(held[length], verbose=0, return_dict=True), trained.tasks)
@@ -209,7 +212,7 @@ def run(config):
     if not so_far:
         so_far |= {"steps": steps, "before": evaluate(config.max_length), "curve": []}
     curve = so_far["curve"]
-    fit(config, trained, model, texts, phases, first, evaluate, curve, checkpoints, chief)
+    fit(config, trained, model, learned, phases, first, evaluate, curve, checkpoints, chief)
     metrics = {
         "config": dataclasses.asdict(config),
         "steps": steps,
@@ -243,49 +246,51 @@ def compiled(config, devices, tokenizer, steps):
     return trained, model
 
 
-def pipeline(config, documents, tokenizer, length, seed):
-    """The `Pipeline` of one length of rows."""
-    return pretraining_pipeline(
-        documents,
-        tokenizer,
-        max_length=length,
-        batch_size=config.batch_size,
-        max_predictions=math.ceil(config.rate * length),
-        seed=seed,
-        pairing=config.pairing,
-        masking=config.masking,
-        rate=config.rate,
-        shares=ELECTRA_SHARES if config.replaces else BERT_SHARES,
-        similar=similar_words(config.similar, tokenizer) if config.similar else None,
-        short_probability=config.short_probability,
-        row_sequences=config.row_sequences,
-    )
+def pipelines(config, documents, tokenizer, similar, seed):
+    """The `Pipeline` of each length of rows, by length. A corpus is read through to make one."""
+    return {
+        length: pretraining_pipeline(
+            documents,
+            tokenizer,
+            max_length=length,
+            batch_size=config.batch_size,
+            max_predictions=math.ceil(config.rate * length),
+            seed=seed,
+            pairing=config.pairing,
+            masking=config.masking,
+            rate=config.rate,
+            shares=ELECTRA_SHARES if config.replaces else BERT_SHARES,
+            similar=similar,
+            short_probability=config.short_probability,
+            row_sequences=config.row_sequences,
+        )
+        for length in config.lengths
+    }
 
 
-def batches(config, texts, trained, phase, start):
+def batches(learned, trained, phase, start):
     """The batches of a phase from step `start` on."""
-    found = pipeline(config, texts.train, texts.tokenizer, phase.max_length, config.seed)
-    return found.batches(phase.end - phase.first, start - phase.first).map(trained.targets)
+    found = learned[phase.max_length].batches(phase.end - phase.first, start - phase.first)
+    return found.map(trained.targets)
 
 
-def held_batches(config, texts, trained, length):
+def held_batches(pipeline, trained):
     """What is evaluated on: one epoch, the same pairs and masks each time and in every run."""
-    found = pipeline(config, texts.held, texts.tokenizer, length, HELD_OUT_SEED)
-    return found.batches().take(EVALUATED).map(trained.targets).cache()
+    return pipeline.batches().take(EVALUATED).map(trained.targets).cache()
 
 
-def steps_in(seconds, config, devices, texts):
+def steps_in(seconds, config, devices, tokenizer, learned):
     """How many steps fit into the time, a multiple of the reports: tried with a model that is then thrown away.
 
     The number of steps is fixed before training, so that the learning rate reaches its end, and the run can be made
     again by giving `steps`.
     """
     started = time.monotonic()
-    trained, model = compiled(config, devices, texts.tokenizer, TIMED_STEPS)
+    trained, model = compiled(config, devices, tokenizer, TIMED_STEPS)
     shares = (1 - config.long_share, config.long_share) if config.long_length else (1.0,)
     step = start_up = 0.0
     for length, share in zip(config.lengths, shares, strict=True):
-        data = batches(config, texts, trained, Phase(length, 0, TIMED_STEPS), 0)
+        data = batches(learned, trained, Phase(length, 0, TIMED_STEPS), 0)
         before, one = step_seconds(model, data, TIMED_STEPS)
         step += share * one
         start_up += 1.5 * before  # to come: the real model is built and traced, for evaluation too
@@ -293,7 +298,7 @@ def steps_in(seconds, config, devices, texts):
     return max(1, int(left * TRAINING_SHARE / step / EVENLY)) * EVENLY
 
 
-def fit(config, trained, model, texts, phases, first, evaluate, curve, checkpoints, chief):
+def fit(config, trained, model, learned, phases, first, evaluate, curve, checkpoints, chief):
     """Trains from step `first` on through all phases, and adds to the curve and to the log beside the checkpoints."""
     steps = phases[-1].end
     titles = {f"{task}_logits_cross_entropy": f"{task} loss" for task in trained.tasks}
@@ -315,7 +320,7 @@ def fit(config, trained, model, texts, phases, first, evaluate, curve, checkpoin
                 curve=curve,
             )
             model.fit(
-                batches(config, texts, trained, phase, start),
+                batches(learned, trained, phase, start),
                 steps_per_epoch=phase.end - start,
                 callbacks=[bar, reports, *checkpoints],
                 shuffle=False,
