@@ -2,9 +2,10 @@
 
     python -m benchmarks.chinese_pretraining --steps 6000 --out docs/results.md
 
-Pretrains 4 layers of 256 on novels, encyclopedia paragraphs and reviews without their labels, then fine-tunes that and
-the same model with fresh weights on 1,000 labels, three seeds each. Each run leaves a folder in --work, and is not done
-again; pretraining goes on at its last checkpoint: stop it whenever you like, and start it again.
+Pretrains 4 layers of 256 on novels, encyclopedia paragraphs and reviews without their labels, goes on with the reviews
+alone, and fine-tunes that and the same model with fresh weights on 1,000 labels, three seeds each. Each run leaves a
+folder in --work, and is not done again; pretraining goes on at its last checkpoint: stop it whenever you like, and
+start it again.
 """
 
 import csv
@@ -41,23 +42,30 @@ def write_labelled(path, rows):
 
 
 def pretraining(work, steps, precision):
-    """The settings of the pretraining run."""
-    return pretrain.Pretrain(
-        out=str(work / "pretrained"),
+    """The settings of the pretraining runs: short rows of all texts, then the reviews alone in rows of full length."""
+    usual = {"steps": steps // 2, "precision": precision, "resume": True}
+    everything = pretrain.Pretrain(
+        out=str(work / "everything"),
         corpus=(*(str(path) for path in sorted(TEXTS.glob("*.txt"))), str(work / "reviews.txt")),
         vocab_size=12000,
         hidden_size=256,
         num_hidden_layers=4,
         num_attention_heads=4,
         max_length=LENGTH // 2,
-        long_length=LENGTH,
-        long_share=0.15,
-        steps=steps,
         learning_rate=1e-3,
         pairing="full_sentences",
-        precision=precision,
-        resume=True,
+        **usual,
     )
+    reviews = pretrain.Pretrain(
+        out=str(work / "pretrained"),
+        corpus=str(work / "reviews.txt"),
+        model=everything.out,
+        max_length=LENGTH,
+        learning_rate=5e-4,
+        pairing="single_documents",
+        **usual,
+    )
+    return everything, reviews
 
 
 def write_fresh(work, seed):
@@ -114,7 +122,7 @@ def accuracy_table(work, steps, epochs, rows):
 
 
 def curve_table(settings, metrics):
-    """The losses along the way."""
+    """The losses of a pretraining run along the way."""
     lines = [
         (
             f"{point['step']:,}",
@@ -125,15 +133,14 @@ def curve_table(settings, metrics):
         for point in metrics["curve"]
     ]
     columns = ("step", "training loss of masked words", "held-out loss", "held-out accuracy")
-    size = f"{settings.num_hidden_layers} layers of {settings.hidden_size}, vocabulary {metrics['vocab_size']:,}"
-    rows = f"{settings.batch_size} rows of {LENGTH // 2} and then {LENGTH} tokens"
-    title = f"{size}, batches of {rows}, {metrics['seconds'] / 3600:.2f} hours"
+    rows = f"batches of {settings.batch_size} rows of {settings.max_length} tokens"
+    title = f"{Path(settings.out).name}, {settings.pairing}, {rows}, {metrics['seconds'] / 3600:.2f} hours"
     return Table(title, columns, lines)
 
 
 def main(words=None):
     parser = arguments(__doc__)
-    parser.add_argument("--steps", type=int, default=6000, help="of pretraining, 32 rows each")
+    parser.add_argument("--steps", type=int, default=6000, help="of pretraining, half of them on the reviews alone")
     parser.add_argument("--precision", default="float32", help="bfloat16 is faster only where the processor has it")
     parser.add_argument("--rows", type=int, default=1000, help="labelled rows, the first of the file")
     parser.add_argument("--epochs", type=int, default=10, help="of fine-tuning")
@@ -143,9 +150,10 @@ def main(words=None):
     work.mkdir(parents=True, exist_ok=True)
     write_reviews(work / "reviews.txt")
     write_labelled(work / "labelled.tsv", chosen.rows)
-    settings = pretraining(work, chosen.steps, chosen.precision)
-    if metrics_of(settings.out) is None:
-        pretrain.run(settings)
+    stages = pretraining(work, chosen.steps, chosen.precision)
+    for stage in stages:
+        if metrics_of(stage.out) is None:
+            pretrain.run(stage)
     for seed in SEEDS:
         if not (work / f"scratch-{seed}").is_dir():
             write_fresh(work, seed)
@@ -155,7 +163,7 @@ def main(words=None):
                 if metrics_of(tuning.out) is None:
                     classify.run(tuning)
     accuracies = accuracy_table(work, chosen.steps, chosen.epochs, chosen.rows)
-    publish(TITLE, [accuracies, curve_table(settings, metrics_of(settings.out))], chosen.out)
+    publish(TITLE, [accuracies, *(curve_table(stage, metrics_of(stage.out)) for stage in stages)], chosen.out)
 
 
 if __name__ == "__main__":
