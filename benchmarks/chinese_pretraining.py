@@ -23,6 +23,7 @@ from keras_bert.training.recipes import classify, pretrain
 TITLE = "Pretraining on Chinese text"
 TEXTS, REVIEWS = SHARED / "pretrain_zh", SHARED / "chnsenticorp"
 LENGTH = 128
+SIZES = {"vocab_size": 12000, "hidden_size": 256, "num_hidden_layers": 4, "num_attention_heads": 4}
 RATES = (1e-4, 3e-4)  # of fine-tuning; each model is given the better one
 SEEDS = (0, 1, 2)
 MODELS = {"pretrained": "pretrained", "scratch": "from scratch"}
@@ -41,16 +42,13 @@ def write_labelled(path, rows):
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def pretraining(work, steps, precision):
+def pretraining(work, steps):
     """The settings of the pretraining runs: short rows of all texts, then the reviews alone in rows of full length."""
-    usual = {"steps": steps // 2, "precision": precision, "resume": True}
+    usual = {"steps": steps // 2, "resume": True}
     everything = pretrain.Pretrain(
         out=str(work / "everything"),
         corpus=(*(str(path) for path in sorted(TEXTS.glob("*.txt"))), str(work / "reviews.txt")),
-        vocab_size=12000,
-        hidden_size=256,
-        num_hidden_layers=4,
-        num_attention_heads=4,
+        **SIZES,
         max_length=LENGTH // 2,
         learning_rate=1e-3,
         pairing="full_sentences",
@@ -118,7 +116,8 @@ def accuracy_table(work, steps, epochs, rows):
         lines.append(("points more", f"{100 * (means['pretrained'] - means['scratch']):.1f}", "", "", ""))
     columns = ("", "dev accuracy, mean", "each seed", "learning rate", "seconds a run")
     command = f"`python -m benchmarks.chinese_pretraining --steps {steps} --rows {rows} --epochs {epochs}`"
-    return Table(f"ChnSentiCorp, {rows:,} labels, {epochs} epochs: {command}", columns, lines)
+    sizes = ", ".join(f"{name} {value:,}" for name, value in SIZES.items())
+    return Table(f"ChnSentiCorp, {rows:,} labels, {epochs} epochs, {sizes}: {command}", columns, lines)
 
 
 def curve_table(settings, metrics):
@@ -141,7 +140,6 @@ def curve_table(settings, metrics):
 def main(words=None):
     parser = arguments(__doc__)
     parser.add_argument("--steps", type=int, default=6000, help="of pretraining, half of them on the reviews alone")
-    parser.add_argument("--precision", default="float32", help="bfloat16 is faster only where the processor has it")
     parser.add_argument("--rows", type=int, default=1000, help="labelled rows, the first of the file")
     parser.add_argument("--epochs", type=int, default=10, help="of fine-tuning")
     parser.add_argument("--work", type=Path, default=Path("runs/chinese_pretraining"), help="where the runs are kept")
@@ -150,7 +148,7 @@ def main(words=None):
     work.mkdir(parents=True, exist_ok=True)
     write_reviews(work / "reviews.txt")
     write_labelled(work / "labelled.tsv", chosen.rows)
-    stages = pretraining(work, chosen.steps, chosen.precision)
+    stages = pretraining(work, chosen.steps)
     for stage in stages:
         if metrics_of(stage.out) is None:
             pretrain.run(stage)

@@ -6,90 +6,24 @@ Answers are lists of what JSON holds, one a test example: a class or a number, a
 import dataclasses
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
+import keras_bert
 from benchmarks.data import SHARED
-from keras_bert.files import replace_file
+from keras_bert.files import read_json, replace_file
 from keras_bert.tags import tag_spans
 from keras_bert.training.metrics import matthews, spearman, squad_scores
-from keras_bert.training.metrics.classification import classification_metrics, confusion_matrix, f1_of
+from keras_bert.training.metrics.classification import confusion_matrix, f1_of
 from keras_bert.training.questions import read_questions
 from keras_bert.training.recipes import answer, classify, tag
 from keras_bert.training.tagged import read_tagged
 
-RECIPE = ("max_length", "batch_size", "epochs", "learning_rate")
 TRAIN_ARTICLES = 8  # of the 16 of squad2; the last four are scored
 TEST_ARTICLES = 4
-
-
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """A data set.
-
-    Args:
-        recipe: "classify", "tag" or "answer".
-        train, test: files, of SHARED, or of --work where `settings` writes them.
-        score: what counts.
-        options: of the recipe.
-    """
-
-    recipe: str
-    train: str
-    test: str
-    score: str
-    options: dict = dataclasses.field(default_factory=dict)
-
-
-TASKS = {
-    "sst2": Task("classify", "sst2/train.tsv", "sst2/dev.tsv", "accuracy"),
-    "stsb": Task(
-        "classify", "stsb/train.tsv", "stsb/dev.tsv", "spearman", {"kind": "regression", "label_column": "score"}
-    ),
-    "mrpc": Task("classify", "mrpc/train.tsv", "mrpc/test.tsv", "f1"),
-    "rte": Task("classify", "rte/train.tsv", "rte/dev.tsv", "accuracy"),
-    "cola": Task("classify", "cola/train.tsv", "cola/dev.tsv", "matthews", {"text_column": "4", "label_column": "2"}),
-    "conll2003": Task("tag", "conll2003/eng.train", "conll2003/eng.testb", "f1"),
-    "squad2": Task("answer", "squad2-train.json", "squad2-test.json", "f1"),
-}
-SETTINGS = {  # no dev file, so that both sides keep the last epoch; no text is cut at these lengths
-    "classify": (classify.Classify, {"max_length": 128, "batch_size": 32, "epochs": 3, "learning_rate": 5e-5}),
-    "tag": (tag.Tag, {"max_length": 256, "batch_size": 32, "epochs": 2, "learning_rate": 1e-4}),
-    "answer": (answer.Answer, {"max_length": 256, "stride": 64, "batch_size": 16, "epochs": 2, "learning_rate": 1e-4}),
-}
-
-
-def settings(task, model, seed, work):
-    """The recipe's settings; files of squad2's articles are written to `work`."""
-    found = TASKS[task]
-    make, usual = SETTINGS[found.recipe]
-    if found.recipe == "answer":
-        write_articles(Path(work) / found.train, Path(work) / found.test)
-    folder = Path(work) if found.recipe == "answer" else SHARED
-    files = {"train": str(folder / found.train), "test": str(folder / found.test)}
-    return make(model=str(model), out="unused", seed=seed, **files, **found.options, **usual)
-
-
-def write_articles(train, test):
-    """Writes the first and the last articles of squad2, each file once."""
-    articles = json.loads((SHARED / "squad2" / "dev_part.json").read_text(encoding="utf-8"))["data"]
-    for path, chosen in ((train, articles[:TRAIN_ARTICLES]), (test, articles[-TEST_ARTICLES:])):
-        if not path.exists():
-            with replace_file(path) as temporary:
-                Path(temporary).write_text(json.dumps({"data": chosen}), encoding="utf-8")
-
-
-def ours(config):
-    """Runs our recipe, loads what it wrote, and answers the test examples."""
-    import keras_bert
-
-    recipe = {classify.Classify: classify, tag.Tag: tag, answer.Answer: answer}[type(config)]
-    with tempfile.TemporaryDirectory() as temporary:
-        config = dataclasses.replace(config, out=str(Path(temporary) / "model"))
-        recipe.run(config)
-        bundle = keras_bert.load(config.out)
-        return ANSWERS[recipe](config, bundle)
 
 
 def classes(config, bundle):
@@ -99,42 +33,152 @@ def classes(config, bundle):
     return (outputs if outputs.ndim == 1 else outputs.argmax(axis=1)).tolist()
 
 
+def class_counts(config):
+    examples = classify.read(config, config.test)
+    labels = classify.labels_of(config, classify.read(config, config.train))
+    right = classify.targets_of(config, examples, labels)
+    return lambda answers: np.stack([right, answers], axis=1)
+
+
 def tags(config, bundle):
     return tag.answers(bundle, read_tagged(config.test).words, config.max_length)
 
 
+def tag_counts(config):
+    right = [set(tag_spans(labels)) for labels in read_tagged(config.test).labels]
+
+    def counts(answers):
+        pairs = zip(right, (set(tag_spans(labels)) for labels in answers), strict=True)
+        return np.array([(len(true & given), len(given), len(true)) for true, given in pairs])
+
+    return counts
+
+
 def texts(config, bundle):
     """Answers, "" where the null score is the higher one."""
-    found = answer.answers(config, bundle, read_questions(config.test), config.max_length)
-    return ["" if row["null_score"] > row["score"] else row["answer"] or "" for row in found]
+    questions = read_questions(config.test)
+    settings = {"max_length": config.max_length, "max_answer_tokens": config.max_answer_tokens}
+    found = keras_bert.predict(bundle, questions.questions, questions.contexts, stride=config.stride, **settings)
+    return [row["answer"] or "" for row in found]
 
 
-ANSWERS = {classify: classes, tag: tags, answer: texts}
+def text_counts(config):
+    right = [[text for text, _ in found] for found in read_questions(config.test).answers]
+    return lambda answers: np.array([squad_scores({0: x}, {0: y})["f1"] for x, y in zip(right, answers, strict=True)])
 
 
-def measured(task, config, answers):
-    """What is counted of each example, (n, k): rows that `scorer` makes a score of."""
-    if TASKS[task].recipe == "tag":
-        right = read_tagged(config.test).labels
-        pairs = [(set(tag_spans(x)), set(tag_spans(y))) for x, y in zip(right, answers, strict=True)]
-        return np.array([(len(x & y), len(y), len(x)) for x, y in pairs])
-    if TASKS[task].recipe == "answer":
-        right = [[text for text, _ in found] for found in read_questions(config.test).answers]
-        return np.array([squad_scores({0: x}, {0: y})["f1"] for x, y in zip(right, answers, strict=True)])
-    examples = classify.read(config, config.test)
-    labels = classify.labels_of(config, classify.read(config, config.train))
-    return np.stack([classify.targets_of(config, examples, labels), answers], axis=1)
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """What tasks of a recipe have in common.
+
+    Args:
+        recipe: its module.
+        make: its settings; usual: what all tasks set of them. There is no dev file, so both sides keep the last epoch.
+        answers: (settings, bundle) -> answers to the test examples.
+        counts: settings -> function from answers to what is counted of each example, (n, k) or (n,).
+    """
+
+    recipe: ModuleType
+    make: type
+    usual: dict
+    answers: Callable
+    counts: Callable
 
 
-def scorer(task):
-    """Gives the function from rows of `measured` to the task's score."""
-    if TASKS[task].recipe == "tag":
-        return lambda rows: f1_of(*rows.sum(axis=0))[2]
-    if TASKS[task].recipe == "answer":
-        return lambda rows: rows.mean()
-    return {
-        "accuracy": lambda rows: (rows[:, 0] == rows[:, 1]).mean(),
-        "f1": lambda rows: classification_metrics(*rows.astype(int).T, ["0", "1"])["f1"],
-        "matthews": lambda rows: matthews(confusion_matrix(*rows.astype(int).T, 2)),
-        "spearman": lambda rows: spearman(*rows.T),
-    }[TASKS[task].score]
+CLASSIFY = Kind(
+    classify,
+    classify.Classify,
+    {"max_length": 128, "batch_size": 32, "epochs": 3, "learning_rate": 5e-5},
+    classes,
+    class_counts,
+)
+TAG = Kind(tag, tag.Tag, {"max_length": 256, "batch_size": 32, "epochs": 2, "learning_rate": 1e-4}, tags, tag_counts)
+ANSWER = Kind(
+    answer,
+    answer.Answer,
+    {"max_length": 256, "stride": 64, "batch_size": 16, "epochs": 2, "learning_rate": 1e-4},
+    texts,
+    text_counts,
+)
+KINDS = {kind.make: kind for kind in (CLASSIFY, TAG, ANSWER)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A data set.
+
+    Args:
+        train, test: files of SHARED, or of --work where `write_articles` wrote them.
+        name: of the score.
+        score: rows of the kind's counts -> score.
+        options: of the recipe.
+    """
+
+    kind: Kind
+    train: str
+    test: str
+    name: str
+    score: Callable
+    options: dict = dataclasses.field(default_factory=dict)
+
+
+def accuracy(rows):
+    return (rows[:, 0] == rows[:, 1]).mean()
+
+
+def f1_of_ones(rows):
+    true, given = rows.T
+    return f1_of((true * given).sum(), given.sum(), true.sum())[2]
+
+
+TASKS = {
+    "sst2": Task(CLASSIFY, "sst2/train.tsv", "sst2/dev.tsv", "accuracy", accuracy),
+    "stsb": Task(
+        CLASSIFY,
+        "stsb/train.tsv",
+        "stsb/dev.tsv",
+        "spearman",
+        lambda rows: spearman(*rows.T),
+        {"kind": "regression", "label_column": "score"},
+    ),
+    "mrpc": Task(CLASSIFY, "mrpc/train.tsv", "mrpc/test.tsv", "f1", f1_of_ones),
+    "rte": Task(CLASSIFY, "rte/train.tsv", "rte/dev.tsv", "accuracy", accuracy),
+    "cola": Task(
+        CLASSIFY,
+        "cola/train.tsv",
+        "cola/dev.tsv",
+        "matthews",
+        lambda rows: matthews(confusion_matrix(*rows.T, 2)),
+        {"text_column": "4", "label_column": "2"},
+    ),
+    "conll2003": Task(
+        TAG, "conll2003/eng.train", "conll2003/eng.testb", "f1", lambda rows: f1_of(*rows.sum(axis=0))[2]
+    ),
+    "squad2": Task(ANSWER, "squad2-train.json", "squad2-test.json", "f1", np.mean),
+}
+
+
+def settings(task, model, seed, work):
+    """The recipe's settings."""
+    found = TASKS[task]
+    folder = Path(work) if found.kind is ANSWER else SHARED
+    files = {"train": str(folder / found.train), "test": str(folder / found.test)}
+    return found.kind.make(model=str(model), out="unused", seed=seed, **files, **found.options, **found.kind.usual)
+
+
+def write_articles(work):
+    """Writes the first and the last articles of squad2 to `work`."""
+    articles = read_json(SHARED / "squad2" / "dev_part.json")["data"]
+    task = TASKS["squad2"]
+    for name, chosen in ((task.train, articles[:TRAIN_ARTICLES]), (task.test, articles[-TEST_ARTICLES:])):
+        with replace_file(Path(work) / name) as temporary:
+            Path(temporary).write_text(json.dumps({"data": chosen}), encoding="utf-8")
+
+
+def ours(config):
+    """Runs our recipe, loads what it wrote, and answers the test examples."""
+    kind = KINDS[type(config)]
+    with tempfile.TemporaryDirectory() as temporary:
+        config = dataclasses.replace(config, out=str(Path(temporary) / "model"))
+        kind.recipe.run(config)
+        return kind.answers(config, keras_bert.load(config.out))

@@ -34,29 +34,29 @@ def run(task, model, seed, side, work):
 
 def table(task, model, work):
     """What both sides reached, or None where one has no runs."""
-    config = score_tasks.settings(task, model, 0, work)
-    score = score_tasks.scorer(task)
-    counts, shown, seconds = {}, {}, {}
+    found, config = score_tasks.TASKS[task], score_tasks.settings(task, model, 0, work)
+    counted = found.kind.counts(config)
+    counts, scores, seconds = {}, {}, {}
     for side in SIDES:
         paths = sorted(Path(work).glob(f"{task}-*-{side}.json"))
         runs = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
         if not runs:
             return None
-        counts[side] = [score_tasks.measured(task, config, one["answers"]) for one in runs]
+        counts[side] = [counted(one["answers"]) for one in runs]
         seconds[side] = np.median([one["seconds"] for one in runs])
-        shown[side] = [score(found) for found in counts[side]]
-    low, high = paired_bootstrap(lambda drawn, found: score(found[drawn]), *(counts[side] for side in SIDES))
-    means = {side: np.mean(shown[side]) for side in SIDES}
+        scores[side] = [found.score(rows) for rows in counts[side]]
+    low, high = paired_bootstrap(lambda drawn, rows: found.score(rows[drawn]), *(counts[side] for side in SIDES))
+    means = {side: np.mean(scores[side]) for side in SIDES}
     lines = [
-        (side, f"{means[side]:.4f}", ", ".join(f"{one:.4f}" for one in shown[side]), f"{seconds[side]:.0f}")
+        (side, f"{means[side]:.4f}", ", ".join(f"{one:.4f}" for one in scores[side]), f"{seconds[side]:.0f}")
         for side in SIDES
     ]
     difference = means["ours"] - means["transformers"]
     lines.append(("difference", f"{difference:+.4f}", f"95% of a paired bootstrap: {low:+.4f} to {high:+.4f}", ""))
-    recipe = ", ".join(f"{name} {getattr(config, name)}" for name in score_tasks.RECIPE)
+    recipe = ", ".join(f"{name} {value}" for name, value in found.kind.usual.items())
     examples = len(counts["ours"][0])
     title = f"{Path(model).name}, {recipe}; {examples:,} examples scored"
-    return Table(title, ("", score_tasks.TASKS[task].score, "each seed", "seconds a run"), lines)
+    return Table(title, ("", found.name, "each seed", "seconds a run"), lines)
 
 
 def main():
@@ -67,6 +67,8 @@ def main():
     parser.add_argument("--work", type=Path, default=Path("build/scores"), help="where each run's answers stay")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
+    if "squad2" in options.tasks:
+        score_tasks.write_articles(options.work)
     for task in options.tasks:
         for seed in options.seeds:
             for side in SIDES:

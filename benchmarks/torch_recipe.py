@@ -55,12 +55,13 @@ def train(config, model, count, loss_of):
 
 
 def asked(model, count, features):
-    """Yields the indices of some rows and the model's output for them, until all `count` were asked."""
+    """Yields the indices of some rows, their features and the model's output, until all `count` were asked."""
     model.eval()
     for start in range(0, count, ASKED_AT_ONCE):
         chosen = range(start, min(start + ASKED_AT_ONCE, count))
+        encoded = features(chosen)
         with torch.no_grad():
-            yield chosen, model(**features(chosen))
+            yield chosen, encoded, model(**encoded)
 
 
 def classes(config, tokenizer):
@@ -80,7 +81,7 @@ def classes(config, tokenizer):
 
     train(config, model, len(train_file), loss_of)
     found = asked(model, len(test), lambda chosen: features(test, chosen))
-    outputs = np.concatenate([output.logits.numpy() for _, output in found])
+    outputs = np.concatenate([output.logits.numpy() for *_, output in found])
     return (outputs.argmax(axis=1) if labels else outputs[:, 0]).tolist()
 
 
@@ -88,9 +89,11 @@ def tags(config, tokenizer):
     """A word's label is that of its first token; words that are cut or have no token are O."""
     train_file, test = (read_tagged(path) for path in (config.train, config.test))
     labels = tag_names(train_file)
+    classes_of = {label: i for i, label in enumerate(labels)}
     model = AutoModelForTokenClassification.from_pretrained(config.model, num_labels=len(labels))
 
-    def features(words):
+    def features(tagged, chosen):
+        words = [tagged.words[i] for i in chosen]
         return tokenizer(
             words, is_split_into_words=True, truncation=True, max_length=config.max_length, padding=True,
             return_tensors="pt",
@@ -102,23 +105,17 @@ def tags(config, tokenizer):
         return [(i, w) for i, w in enumerate(numbers) if w is not None and (i == 0 or numbers[i - 1] != w)]
 
     def loss_of(chosen):
-        encoded = features([train_file.words[i] for i in chosen])
+        encoded = features(train_file, chosen)
         targets = torch.full(encoded["input_ids"].shape, UNASKED)
         for row, i in enumerate(chosen):
             for token, word in first_tokens(encoded, row):
-                targets[row, token] = labels.index(train_file.labels[i][word])
+                targets[row, token] = classes_of[train_file.labels[i][word]]
         return model(**encoded, labels=targets).loss
 
     train(config, model, len(train_file), loss_of)
     said = [["O"] * len(words) for words in test.words]
-    encodings = {}
-
-    def test_features(chosen):
-        encodings[chosen] = features([test.words[i] for i in chosen])
-        return encodings[chosen]
-
-    for chosen, output in asked(model, len(test), test_features):
-        best, encoded = output.logits.argmax(-1), encodings.pop(chosen)
+    for chosen, encoded, output in asked(model, len(test), lambda chosen: features(test, chosen)):
+        best = output.logits.argmax(-1)
         for row, i in enumerate(chosen):
             for token, word in first_tokens(encoded, row):
                 said[i][word] = labels[best[row, token]]
@@ -130,7 +127,8 @@ def texts(config, tokenizer):
     train_file, test = (read_questions(path) for path in (config.train, config.test))
     model = AutoModelForQuestionAnswering.from_pretrained(config.model)
     rows, test_rows = (windows(config, tokenizer, questions) for questions in (train_file, test))
-    places = torch.tensor([answer_tokens(rows, i, train_file.answers[rows["questions"][i]]) for i in rows["numbers"]])
+    right = [train_file.answers[question] for question in rows["questions"]]
+    places = torch.tensor([answer_tokens(rows, i, answers) for i, answers in enumerate(right)])
 
     def features(found, chosen):
         names = ("input_ids", "token_type_ids", "attention_mask")
@@ -140,9 +138,10 @@ def texts(config, tokenizer):
         first, last = places[chosen].T
         return model(**features(rows, chosen), start_positions=first, end_positions=last).loss
 
-    train(config, model, len(rows["numbers"]), loss_of)
+    train(config, model, len(places), loss_of)
     null, best = np.full(len(test), np.inf), [(-np.inf, "")] * len(test)
-    for chosen, output in asked(model, len(test_rows["numbers"]), lambda chosen: features(test_rows, chosen)):
+    count = len(test_rows["questions"])
+    for chosen, _, output in asked(model, count, lambda chosen: features(test_rows, chosen)):
         for row, i in enumerate(chosen):
             question = test_rows["questions"][i]
             first, last = output.start_logits[row].numpy(), output.end_logits[row].numpy()
@@ -169,8 +168,7 @@ def windows(config, tokenizer, questions):
         [i for i, part in enumerate(found.sequence_ids(number)) if part == 1]
         for number in range(len(found["input_ids"]))
     ]
-    numbers = list(range(len(contexts)))
-    return {**found, "questions": found["overflow_to_sample_mapping"], "contexts": contexts, "numbers": numbers}
+    return {**found, "questions": found["overflow_to_sample_mapping"], "contexts": contexts}
 
 
 def answer_tokens(rows, number, right):

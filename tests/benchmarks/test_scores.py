@@ -16,6 +16,11 @@ ARTICLE = [
 ]
 
 
+def article(number):
+    asked = [{**one, "id": f"{one['id']}{number}"} for one in ARTICLE]
+    return {"title": str(number), "paragraphs": [{"context": "the old queen slept", "qas": asked}]}
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Data of all tasks, tiny."""
@@ -25,42 +30,23 @@ def folder(tmp_path, monkeypatch):
         "stsb/train.tsv": "sentence1\tsentence2\tscore\n" + "".join(f"{a}\t{b}\t{y + len(b)}\n" for a, b, y in pairs),
         "cola/train.tsv": "".join(f"x\t{y}\t\t{a}\n" for a, _, y in pairs),
         "conll2003/eng.train": "EU B-ORG\nrejects O\n\nPeter B-PER\nBlackburn I-PER\n\nGerman B-MISC\n",
-        "squad2/dev_part.json": json.dumps(
-            {
-                "data": [
-                    {
-                        "title": str(i),
-                        "paragraphs": [
-                            {
-                                "context": "the old queen slept",
-                                "qas": [{**asked, "id": f"{asked['id']}{i}"} for asked in ARTICLE],
-                            }
-                        ],
-                    }
-                    for i in range(16)
-                ]
-            }
-        ),
+        "squad2/dev_part.json": json.dumps({"data": [article(i) for i in range(16)]}),
     }
     for name, text in files.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     monkeypatch.setattr(score_tasks, "SHARED", tmp_path)
-    monkeypatch.setattr(
-        score_tasks,
-        "TASKS",
-        {
-            name: task if task.recipe == "answer" else dataclasses.replace(task, test=task.train)
-            for name, task in score_tasks.TASKS.items()
-        },
-    )
+    scored = {name: dataclasses.replace(task, test=task.train) for name, task in score_tasks.TASKS.items()}
+    monkeypatch.setattr(score_tasks, "TASKS", scored | {"squad2": score_tasks.TASKS["squad2"]})
+    score_tasks.write_articles(tmp_path)
     return tmp_path
 
 
 def score(task, folder, answers, drawn=slice(None)):
-    config = score_tasks.settings(task, "model", 0, folder)
-    return score_tasks.scorer(task)(score_tasks.measured(task, config, answers)[drawn])
+    found = score_tasks.TASKS[task]
+    counted = found.kind.counts(score_tasks.settings(task, "model", 0, folder))
+    return found.score(counted(answers)[drawn])
 
 
 def test_classes_and_numbers(folder):
