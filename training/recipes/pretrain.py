@@ -68,7 +68,8 @@ class Pretrain:
         pairing: "next_sentence"; "sentence_order" as in ALBERT; or rows without pairs, "full_sentences" as in RoBERTa
             or "single_documents".
         row_sequences: the most examples to pack into a row; 1 for no packing.
-        masking: "tokens"; "words", whole ones; or "spans" of one to four words.
+        masking: "tokens"; "words", whole ones, of which Chinese text has only characters without a `segmenter`; or
+            "spans" of one to four words.
         rate: share of the tokens to mask.
         similar: file with similar words, to stand in place of masked ones as in MacBERT: a word, a tab, the others.
         short_probability: share of the pairs that fill a random part of the row only.
