@@ -133,7 +133,8 @@ def curve_table(settings, metrics):
         for point in metrics["curve"]
     ]
     columns = ("step", "training loss of masked words", "held-out loss", "held-out accuracy")
-    rows = f"batches of {settings.batch_size} rows of {settings.max_length} tokens"
+    packed = f", up to {settings.row_sequences} texts each" if settings.row_sequences > 1 else ""
+    rows = f"{settings.precision}, batches of {settings.batch_size} rows of {settings.max_length} tokens{packed}"
     title = f"{Path(settings.out).name}, {settings.pairing}, {rows}, {metrics['seconds'] / 3600:.2f} hours"
     return Table(title, columns, lines)
 
