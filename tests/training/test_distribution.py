@@ -238,6 +238,25 @@ def test_fifty_batches_in_four_buckets_are_four_traces_at_most():  # P68
     assert model.traces <= 4
 
 
+def test_only_the_first_use_after_compile_draws_a_batch_more(monkeypatch):
+    drawn = []
+    build = keras.Model._symbolic_build
+
+    def counted(model, data_batch):
+        drawn.append(data_batch)
+        build(model, data_batch=data_batch)
+
+    monkeypatch.setattr(keras.Model, "_symbolic_build", counted)
+    data = tf.data.Dataset.from_tensors((np.ones((2, 2), "float32"), np.ones((2, 1), "float32")))
+    model = prepare(keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)]))
+    for compiled in (1, 2):
+        model.compile("sgd", "mse")
+        for _ in range(2):
+            model.evaluate(data, verbose=0)
+            model.fit(data, shuffle=False, verbose=0)
+            assert len(drawn) == compiled
+
+
 def test_names_and_devices():
     assert strategy("none") is tf.distribute.get_strategy()
     with pytest.raises(ValueError, match=r"^Unknown strategy `miror`\. .*Known: none, mirrored, multi_worker, tpu\.$"):

@@ -256,7 +256,7 @@ def learn_from_corpus(config, devices, _, student, model, weights, length):
         )
         return data.map(lambda x, y, w: targets({name: x[name] for name in student.model.input}, y, w))
 
-    held = batches(texts.held).cache()
+    held = batches(texts.held)
     checkpoints, first = resumed(config, model, so_far)
     if not so_far:
         so_far["before"] = rounded(model.evaluate(held, verbose=0, return_dict=True))

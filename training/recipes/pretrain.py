@@ -276,8 +276,11 @@ def batches(learned, trained, phase, start):
 
 
 def held_batches(pipeline, trained):
-    """What is evaluated on: one epoch, the same pairs and masks each time and in every run."""
-    return pipeline.batches().take(EVALUATED).map(trained.targets).cache()
+    """What is evaluated on: one epoch, the same pairs and masks each time and in every run.
+
+    They are made again each time: TensorFlow's cache can be cut short by an iterator that is left, see `Prepared`.
+    """
+    return pipeline.batches().take(EVALUATED).map(trained.targets)
 
 
 def steps_in(seconds, config, devices, tokenizer, learned):
