@@ -112,6 +112,8 @@ def is_prose(paragraph):
 def hold_out(documents, share=0.1):
     """Splits a corpus into documents to train on and documents to evaluate on, by a hash of their names.
 
+    A folder in a name does not count: the same files are split alike wherever they lie.
+
     Args:
         documents: dict from name to sentences.
         share: of the sentences, the most to hold out, no document more than half of it; but at least two documents.
@@ -129,7 +131,7 @@ def hold_out(documents, share=0.1):
         )
     limit = share * sum(len(sentences) for sentences in documents.values())
     held, count = [], 0
-    for name in sorted(documents, key=lambda name: hashlib.blake2b(name.encode()).digest()):
+    for name in sorted(documents, key=lambda name: (hashlib.blake2b(_without_folder(name).encode()).digest(), name)):
         if count + len(documents[name]) <= limit and len(documents[name]) <= limit / 2:
             held.append(name)
             count += len(documents[name])
@@ -140,3 +142,7 @@ def hold_out(documents, share=0.1):
         {name: sentences for name, sentences in documents.items() if name not in set(held)},
         {name: documents[name] for name in held},
     )
+
+
+def _without_folder(name):
+    return re.split(r"[/\\]", name)[-1]

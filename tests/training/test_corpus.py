@@ -162,6 +162,15 @@ def test_held_out_topics_are_a_tenth_and_share_nothing():
     assert hold_out(shuffled)[1] == held  # by name, not by place
 
 
+def test_what_is_held_out_does_not_depend_on_the_folder():
+    found = []
+    for folder in ("", "here/", "/over/there/", "C:\\texts\\"):
+        held = hold_out({f"{folder}{name}.txt:{line}": ["x"] for name in "ab" for line in range(1, 101)})[1]
+        found.append([name.removeprefix(folder) for name in held])
+    assert len(found[0]) == 20
+    assert found == [found[0]] * 4
+
+
 def test_tiny_corpora_hold_out_two_documents():
     documents = {name: ["x"] * size for name, size in (("a", 5), ("b", 2), ("c", 9), ("d", 2))}
     train, held = hold_out(documents)
