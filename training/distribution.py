@@ -102,7 +102,6 @@ class Prepared(keras.Model):
         """
         with self.distribute_strategy.scope():
             super().compile(*args, **kwargs)
-        self._metrics_built = False
         _check(self)
         for optimizer in _optimizers(self):
             optimizer._all_reduce_sum_gradients = list  # what it gets is summed already, so that it can be clipped
@@ -131,17 +130,16 @@ class Prepared(keras.Model):
         It would also draw that batch in each `fit` and `evaluate`; here the first one after `compile` does. An iterator
         that is left can cut TensorFlow's `Dataset.cache()` short: all later ones then end where it was.
         """
-        if self._metrics_built:
-            return
-        if iterator is not None:
-            batches = (next(iterator) for _, _, iterator in iterator)
-            data_batch = tree.map_structure(self._first_replica, next(batches))
-        with self.distribute_strategy.scope():
-            self._symbolic_build(data_batch=data_batch)
+        parts = (self._compile_loss, self._compile_metrics)  # new with each `compile`
+        if not all(part is None or part.built for part in parts):
+            if iterator is not None:
+                batches = (next(iterator) for _, _, iterator in iterator)
+                data_batch = tree.map_structure(self._first_replica, next(batches))
+            with self.distribute_strategy.scope():
+                self._symbolic_build(data_batch=data_batch)
         variables = self.metrics_variables if self.replicas > 1 else ()
         if not all(isinstance(variable.value, tf.distribute.DistributedValues) for variable in variables):
             raise ValueError("Metrics must be made inside `strategy.scope()`, got one from outside.")
-        self._metrics_built = True
 
     def _first_replica(self, value):
         return self.distribute_strategy.experimental_local_results(value)[0]
