@@ -101,9 +101,7 @@ def masking(rows, tokenizer, batch_size, rounds):
     """Rows: examples a second by the clock, and how many times as many as the best peer's."""
     found = medians(interleaved(prepared(MASKING, rows, tokenizer, batch_size), rounds))
     best = min((timing.wall for name, timing in found.items() if not name.startswith("ours")), default=math.nan)
-    lines = [
-        (name, f"{len(rows) / timing.wall:,.0f}", f"{best / timing.wall:.2f}") for name, timing in found.items()
-    ]
+    lines = [(name, f"{len(rows) / timing.wall:,.0f}", f"{best / timing.wall:.2f}") for name, timing in found.items()]
     title = f"Masking {len(rows):,} rows of {LENGTH}, batches of {batch_size}, {THREADS} threads, {rounds} rounds"
     return report.Table(title, ("", "examples/s", "of the better peer"), lines)
 
