@@ -31,16 +31,10 @@ SEEDS = (0, 1, 2)
 MODELS = {"pretrained": "pretrained", "scratch": "from scratch"}
 
 
-def read_reviews(name):
-    """The texts and the labels of a file of reviews."""
-    with open(REVIEWS / name, encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    return [row["text_a"] for row in rows], [row["label"] for row in rows]
-
-
 def write_reviews(path):
     """Writes the training reviews without labels, each a document."""
-    texts, _ = read_reviews("train.tsv")
+    with open(REVIEWS / "train.tsv", encoding="utf-8", newline="") as file:
+        texts = [row["text_a"] for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
     path.write_text("\n\n".join(" ".join(text.split()) for text in texts) + "\n", encoding="utf-8")
 
 
@@ -52,7 +46,7 @@ def write_labelled(path, rows):
 
 def pretraining(work, steps):
     """The settings of the stages: short rows of all texts; full rows of the reviews; whole words of them masked."""
-    usual = {"precision": "bfloat16", "resume": True}
+    usual = {"learning_rate": 1e-3, "precision": "bfloat16", "resume": True}
     everything = pretrain.Pretrain(
         out=str(work / "everything"),
         corpus=(*(str(path) for path in sorted(TEXTS.glob("*.txt"))), str(work / "reviews.txt")),
@@ -60,7 +54,6 @@ def pretraining(work, steps):
         max_length=LENGTH // 2,
         pairing="full_sentences",
         steps=steps // 4,
-        learning_rate=1e-3,
         **usual,
     )
     reviews = pretrain.Pretrain(
@@ -71,7 +64,6 @@ def pretraining(work, steps):
         pairing="single_documents",
         row_sequences=4,
         steps=steps // 2,
-        learning_rate=1e-3,
         **usual,
     )
     words = dataclasses.replace(
@@ -115,11 +107,9 @@ def metrics_of(folder):
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-def test_accuracy(folder):
+def test_accuracy(tuning):
     """The share of the test file that a fine-tuned model gets right."""
-    texts, labels = read_reviews("test.tsv")
-    answers = keras_bert.predict(keras_bert.load(folder), texts, max_length=LENGTH)
-    return statistics.mean(answer["label"] == label for answer, label in zip(answers, labels, strict=True))
+    return classify.evaluate(tuning, keras_bert.load(tuning.out), str(REVIEWS / "test.tsv")).metrics["accuracy"]
 
 
 def shown(accuracies):
@@ -135,7 +125,7 @@ def accuracy_table(work, steps, epochs, rows):
         found = {rate: [metrics_of(tuning.out) for tuning in tunings[rate]] for rate in RATES}
         dev = {rate: [run["test"]["accuracy"] for run in found[rate]] for rate in RATES}
         rate = max(RATES, key=lambda rate: statistics.mean(dev[rate]))
-        test = [test_accuracy(tuning.out) for tuning in tunings[rate]]
+        test = [test_accuracy(tuning) for tuning in tunings[rate]]
         seconds = statistics.mean(run["seconds"] for run in found[rate])
         means.append((statistics.mean(dev[rate]), statistics.mean(test)))
         lines.append((title, *shown(dev[rate]), *shown(test), f"{rate:g}", f"{seconds:.0f}"))
